@@ -367,6 +367,7 @@ def main():
         print(f"{time.monotonic() - began:6.2f} s  {function.__name__}", flush=True)
     asyncio.run(asynchronous())
     page_steps.run_examples(PAGE)
+    page_steps.run_programs(PAGE.with_name("side-by-side.md"), "e2b")
 
 
 main()

@@ -14,10 +14,21 @@ await page.locator('.jp-Notebook-ExecutionIndicator[data-status="idle"]').waitFo
 /** Runs a cell of the notebook by its keys. */
 async function run(index) {
   const cell = cells.nth(index);
-  // A click finds the cell again if JupyterLab draws it anew meanwhile; other actions fail then.
-  await cell.locator('.cm-content').click();
-  await page.keyboard.press('Control+Enter');
-  return cell;
+  const prompt = () => cell.locator('.jp-InputPrompt').textContent();
+  const before = await prompt();
+  for (let attempt = 0; attempt < 6; attempt += 1) {
+    // Before its kernel is connected, JupyterLab asks which one to use.
+    if ((await page.locator('.jp-Dialog').count()) > 0) await page.keyboard.press('Escape');
+    // A click finds the cell again if JupyterLab draws it anew meanwhile; other actions fail then.
+    await cell.locator('.cm-content').click();
+    await page.keyboard.press('Control+Enter');
+    // If it is drawn anew between the two, the keys go nowhere. Else its prompt changes at once.
+    for (let wait = 0; wait < 50; wait += 1) {
+      if ((await prompt()) !== before) return cell;
+      await page.waitForTimeout(100);
+    }
+  }
+  throw new Error(`cell ${index} did not begin`);
 }
 /** Waits for the text of a cell's outputs. */
 async function shows(cell, text) {

@@ -4,7 +4,11 @@ The page has a table below "Served" and one below "Refused". Every method in the
 the page says.
 """
 
+import contextlib
+import io
+import os
 import re
+import tempfile
 
 steps = []
 
@@ -42,3 +46,20 @@ def run_examples(page):
     """Runs the Python examples of the page."""
     for example in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
         exec(compile(example, str(page), "exec"), {})
+
+
+def run_programs(page, client):
+    """Runs the programs of the page for one client. Each prints the next text of the page."""
+    blocks = re.findall(r"^```(\S+)\n(.*?)^```$", page.read_text(), re.S | re.M)
+    programs = [at for at, (kind, _) in enumerate(blocks) if kind == f"python,{client}"]
+    assert programs, client
+    for at in programs:
+        expected = next(text for kind, text in blocks[at:] if kind == "text")
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(io.StringIO()) as printed:
+            os.chdir(directory)
+            try:
+                exec(compile(blocks[at][1], str(page), "exec"), {})
+            finally:
+                os.chdir(before)
+        assert printed.getvalue() == expected, (blocks[at][1], printed.getvalue())

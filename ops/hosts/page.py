@@ -45,43 +45,28 @@ NO_SCOPE = (
     "Landlock before 6 does not restrict signals, so a session may send one to its own process 1; the kernel drops what "
     "process 1 doesn't handle, and it lives on. No other process is reached"
 )
-SLOW = "it counts or times something, and the machine did not reach that; probably too slow in emulation, not examined"
-EARLY = "too slow in emulation: run before the suite took that into account, and not again; it held on C6.1"
+EARLY = "too slow in emulation: run before the case took that into account, and not again; it held on C6.1"
 REASONS = {
     **dict.fromkeys(
         (
-            "a_memory::heavy_a5d_names_that_do_not_exist",
             "a_resources::heavy_a13_zombies_and_orphans",
             "a_resources::heavy_a2b_threads_that_fork",
             "b_time::heavy_b12_interrupts_at_the_end",
             "b_time::heavy_b6_forks_while_it_is_killed",
-            "c_hostile::heavy_c9b_huge_repr",
-            "e_output::heavy_e3_single_bytes",
+            "e_output::heavy_e1_print_without_end",
             "f_races::heavy_f3_a_directory_and_a_link_change_places",
-            "g_sockets::g6_families",
-            "g_sockets::g6a_pairs",
             "h_processes::heavy_h6_orphans",
             "j_template::heavy_j10_many_sessions",
             "l_input::l14a_a_cell_asks_for_ever",
-            "o_commands::o15_a_terminal_that_nobody_reads",
-        ),
-        SLOW,
-    ),
-    **dict.fromkeys(
-        (
-            "a_memory::heavy_a15a_compressed_bomb",
-            "a_memory::heavy_a3_doubling_memory",
-            "a_memory::heavy_a4b_anonymous_files",
-            "a_memory::heavy_a4c_pipes",
-            "a_memory::heavy_a4g_buffers_of_network_sockets",
-            "a_puts::heavy_a22_memory_filled_from_both_sides",
-            "a_resources::heavy_a12a_core_dumps",
-            "b_clocks::heavy_b15_cells",
-            "e_output::heavy_e1_print_without_end",
-            "i_network::heavy_i11_connections",
-            "j_template::heavy_j8_death_of_the_template",
         ),
         EARLY,
+    ),
+    "a_memory::heavy_a15a_compressed_bomb": (
+        "too slow in emulation: stopped after 6 minutes, with other work on the machine; it held on C6.1"
+    ),
+    "a_puts::heavy_a22_memory_filled_from_both_sides": (
+        "the memory limit ended the cell before the host's first file was written, so nothing came from both sides; "
+        "it held in the three runs after that, and on C6.1"
     ),
     "a_memory::a15c_bomb_of_pixels": NO_INDEX,
     "h_processes::heavy_h8b_names_that_libraries_remember": NO_INDEX,

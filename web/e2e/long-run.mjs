@@ -72,6 +72,7 @@ export function longRun(count) {
     id: 'long',
     task: 'A long run',
     model: 'm',
+    tags: [],
     state: 'answered',
     created_at: 1e9,
     events: events.length,

@@ -52,6 +52,17 @@ export function runPageCases({ open, ask, shot, answered, accessible }) {
       assert.ok(await inSight(page.getByText('It is 42.').first()), 'the answer is out of sight');
       return page;
     },
+    async 'run page: a run is reproduced, and its value is the same'() {
+      const page = await open();
+      await ask(page, 'What is six times seven?');
+      await answered(page);
+      await page.getByRole('button', { name: 'Reproduce', exact: true }).click();
+      await page.locator('.reproduce tr', { hasText: /^42\s*Identical\s*Cell 1/ }).waitFor();
+      await page.getByText('Values: 1 of 1 identical').waitFor();
+      await accessible(page);
+      await shot(page, 'reproduced');
+      return page;
+    },
     async 'run page: edited code shows what it can do, and not what the old code could'() {
       const page = await open();
       await ask(page, 'Please remove a file.', { approvals: 'always' });

@@ -13,9 +13,9 @@ const DOMAIN = 'belljar.test';
 
 /**
  * `model` is the address of the provider; without one it is the demonstration, which needs no key. With `domain`, the
- * service has TLS and that name, with ports of sessions below it.
+ * service has TLS and that name, with ports of sessions below it. `options` are further ones of `belljar serve`.
  */
-export async function startService({ model, domain = false } = {}) {
+export async function startService({ model, domain = false, options = [] } = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'belljar-interface-'));
   writeFileSync(join(directory, 'config.toml'), '[budget]\nsteps = 60\n');
   const env = { ...process.env, BELLJAR_CONFIG: join(directory, 'config.toml') };
@@ -43,7 +43,7 @@ export async function startService({ model, domain = false } = {}) {
   const kind = model ? ['--model', 'llamacpp/local', '--admin', '127.0.0.1:0', ...names] : ['--demo'];
   const child = spawn(
     belljar,
-    ['serve', ...data, ...kind, '--listen', '127.0.0.1:0', '--timeout', '120', '--drain', '1'],
+    ['serve', ...data, ...kind, ...options, '--listen', '127.0.0.1:0', '--timeout', '120', '--drain', '1'],
     {
       env,
       stdio: ['ignore', 'ignore', 'pipe'],

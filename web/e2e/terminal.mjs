@@ -67,7 +67,15 @@ export function terminalCases({ open, shot, accessible, service }) {
       // It is the session of the notebook.
       await type(page, 'echo from the shell > note.txt; export kept=1');
       await prompt(page);
+      const files = page.getByRole('group', { name: 'Files' });
+      await files.getByText('note.txt').waitFor();
+      // One that is made without a word is there after a change of the tab.
+      await type(page, '(sleep 2; touch later.txt) &');
+      await prompt(page);
+      await page.waitForTimeout(2500);
+      assert.equal(await files.getByText('later.txt').count(), 0);
       await page.getByRole('tab', { name: 'Notebook' }).click();
+      await files.getByText('later.txt').waitFor();
       await page.locator('.cm-content').click();
       await page.keyboard.type('open("note.txt").read()');
       await page.keyboard.press('Shift+Enter');

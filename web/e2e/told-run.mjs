@@ -67,6 +67,7 @@ export function toldRun(id, steps, { dialect = 'fenced_code', ending } = {}) {
     id,
     task: `Told: ${id}`,
     model: 'm',
+    tags: [],
     state: 'answered',
     created_at: 1e9,
     events: events.length,
@@ -80,6 +81,7 @@ export function toldRun(id, steps, { dialect = 'fenced_code', ending } = {}) {
 /** Has the page hear of it, and shows it. */
 export async function showRun(page, { view, stream, steps }) {
   await page.route(`**/v1/runs/${view.id}`, (route) => route.fulfill({ json: view }));
+  await page.route(`**/v1/runs/${view.id}/thread`, (route) => route.fulfill({ json: { earlier: [], later: [] } }));
   await page.route(`**/v1/runs/${view.id}/events`, (route) =>
     route.fulfill({ contentType: 'text/event-stream', body: stream }),
   );

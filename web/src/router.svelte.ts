@@ -2,6 +2,8 @@
 
 export type Route =
   | { page: 'ask' }
+  | { page: 'library' }
+  | { page: 'shared'; token: string }
   | { page: 'run'; id: string; beside: string | null }
   | { page: 'sessions' }
   | { page: 'session'; id: string }
@@ -20,7 +22,8 @@ export function readRoute(hash: string): Route {
   };
   const [first] = parts;
   if (first === undefined || (first === 'ask' && parts.length === 1)) return { page: 'ask' };
-  if (first === 'runs' && parts.length === 1) return { page: 'ask' };
+  if (first === 'runs' && parts.length === 1) return { page: 'library' };
+  if (first === 'shared' && parts.length === 2) return { page: 'shared', token: word(1) };
   if (first === 'runs' && parts.length === 2) return { page: 'run', id: word(1), beside: null };
   if (first === 'runs' && parts.length === 4 && parts[2] === 'beside') {
     return { page: 'run', id: word(1), beside: word(3) };
@@ -33,10 +36,12 @@ export function readRoute(hash: string): Route {
 
 export const links = {
   ask: '#/',
+  library: '#/runs',
   sessions: '#/sessions',
   admin: '#/admin',
   run: (id: string) => `#/runs/${encodeURIComponent(id)}`,
   beside: (id: string, other: string) => `#/runs/${encodeURIComponent(id)}/beside/${encodeURIComponent(other)}`,
+  shared: (token: string) => `#/shared/${encodeURIComponent(token)}`,
   session: (id: string) => `#/sessions/${encodeURIComponent(id)}`,
 };
 

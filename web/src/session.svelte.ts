@@ -100,6 +100,15 @@ export class LiveSession {
     if (checkpoints.status === 'fulfilled') this.checkpoints = checkpoints.value;
   }
 
+  /** Files that something beside the cells has made. */
+  async lookAtFiles(): Promise<void> {
+    try {
+      this.files = (await sessions.files(this.id)).files;
+    } catch {
+      // They are as they were: it hibernates, or the connection is lost.
+    }
+  }
+
   #see(view: SessionView): void {
     this.view = view;
     this.use = seenUse(this.use, view, performance.now());

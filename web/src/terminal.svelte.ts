@@ -15,6 +15,8 @@ export interface Screen {
 
 /** Characters of one request. */
 const MOST_TEXT = 16_384;
+/** How long nothing is printed before the terminal is quiet. */
+const QUIET_MS = 1000;
 /** Characters that may wait: a paste, not a file. */
 const MOST_WAITING = 1_048_576;
 
@@ -26,11 +28,13 @@ export class LiveTerminal {
   #typed = '';
   #size: TerminalSize | null = null;
   #sends = false;
+  #quiet: ReturnType<typeof setTimeout> | undefined;
   readonly #abort = new AbortController();
 
   constructor(
     readonly id: string,
     readonly screen: Screen,
+    readonly onQuiet: () => unknown,
   ) {}
 
   /** Attaches to the shell of this tab if it still runs; otherwise starts one. Whether it had been there before. */
@@ -55,6 +59,7 @@ export class LiveTerminal {
   /** Stops listening. The shell keeps running. */
   leave(): void {
     this.#abort.abort();
+    clearTimeout(this.#quiet);
   }
 
   kill(): Promise<unknown> {
@@ -116,6 +121,8 @@ export class LiveTerminal {
   }
 
   #hear(event: CommandEvent): void {
+    clearTimeout(this.#quiet);
+    this.#quiet = setTimeout(this.onQuiet, QUIET_MS);
     if (event.type === 'output') this.screen.write(event.text);
     if (event.type === 'lost') this.screen.reset();
     if (event.type === 'end') {

@@ -67,6 +67,10 @@ export function evidenceWords({ seen }: Evidence): string {
   if (seen.kind === 'file') return t('run.evidence_file');
   if (seen.kind === 'code') return t('run.evidence_code', { cell: seen.cell ?? seen.step });
   const line = oneLine(seen.line, 120) + (seen.rounded ? ` (${t('run.evidence_rounded')})` : '');
+  if (seen.weak) {
+    const why = t(`weak.${seen.weak}` as Word);
+    return t('run.evidence_weak', { why, step: seen.step, cell: seen.cell ?? seen.step, line });
+  }
   if (seen.cell === null || seen.cell === undefined) return t('run.evidence_step', { step: seen.step, line });
   return t('run.evidence_in', { step: seen.step, cell: seen.cell, line });
 }

@@ -1,4 +1,4 @@
-// Several environments: sessions and runs choose one of them, and nothing is chosen where there is one.
+// Several environments and isolation tiers: sessions and runs choose one of them, and nothing is chosen where there is one.
 import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/svelte';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { account } from '../src/account.svelte';
@@ -15,8 +15,8 @@ vi.mock('../src/api/service', () => ({
   sessions: { list: () => Promise.resolve({ sessions: [] }), create: createSession },
 }));
 
-function offers(environments: string[]): void {
-  account.me = { scopes: ['runs', 'sessions'], models: ['a/b'], environments } as unknown as Me;
+function offers(environments: string[], isolation: Partial<Me['isolation'][number]>[] = []): void {
+  account.me = { scopes: ['runs', 'sessions'], models: ['a/b'], environments, isolation } as unknown as Me;
   account.state = 'in';
 }
 
@@ -31,10 +31,10 @@ test('a session starts in the chosen environment', async () => {
   render(Sessions);
   const button = screen.getByRole('button', { name: 'New session' });
   await fireEvent.click(button);
-  await waitFor(() => expect(createSession).toHaveBeenLastCalledWith(undefined));
+  await waitFor(() => expect(createSession).toHaveBeenLastCalledWith({}));
   await fireEvent.change(screen.getByLabelText('Environment'), { target: { value: 'math' } });
   await fireEvent.click(button);
-  await waitFor(() => expect(createSession).toHaveBeenLastCalledWith('math'));
+  await waitFor(() => expect(createSession).toHaveBeenLastCalledWith({ environment: 'math' }));
 });
 
 test('a run starts in the chosen environment', async () => {
@@ -60,4 +60,44 @@ test('one environment is no choice', () => {
   render(Sessions);
   render(Ask);
   expect(screen.queryByLabelText('Environment')).toBeNull();
+  expect(screen.queryByLabelText('Isolation')).toBeNull();
+});
+
+const TIERS = [
+  { name: 'full', environments: ['default'] },
+  { name: 'gvisor', environments: ['default'] },
+  { name: 'container', environments: ['analysis'] },
+] as const;
+const offerTiers = () =>
+  offers(
+    ['default', 'analysis'],
+    TIERS.map((tier) => ({ ...tier, environments: [...tier.environments] })),
+  );
+
+test('a session has the chosen isolation, of those of its environment', async () => {
+  offerTiers();
+  render(Sessions);
+  const create = async (asked: object) => {
+    await fireEvent.click(screen.getByRole('button', { name: 'New session' }));
+    await waitFor(() => expect(createSession).toHaveBeenLastCalledWith(asked));
+  };
+  await create({ isolation: 'full' });
+  await fireEvent.change(screen.getByLabelText('Isolation'), { target: { value: 'gvisor' } });
+  await create({ isolation: 'gvisor' });
+  await fireEvent.change(screen.getByLabelText('Environment'), { target: { value: 'analysis' } });
+  // It has one.
+  expect(screen.queryByLabelText('Isolation')).toBeNull();
+  await create({ environment: 'analysis' });
+});
+
+test('a run has the chosen isolation', async () => {
+  offerTiers();
+  const { container } = render(Ask);
+  const form = container.querySelector('form');
+  if (!form) throw new Error('no form');
+  await fireEvent.input(container.querySelector('textarea') ?? form, { target: { value: 'Count.' } });
+  await fireEvent.change(screen.getByLabelText('Isolation'), { target: { value: 'gvisor' } });
+  await fireEvent.submit(form);
+  await waitFor(() => expect(createRun).toHaveBeenCalledOnce());
+  expect(createRun).toHaveBeenLastCalledWith(expect.objectContaining({ task: 'Count.', isolation: 'gvisor' }));
 });

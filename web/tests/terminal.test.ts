@@ -34,7 +34,11 @@ const end = (id: number, how: object) => event(id, { type: 'end', state: 'ended'
 
 function make() {
   const shown: string[] = [];
-  const live = new LiveTerminal('s1', { write: (text) => shown.push(text), reset: () => shown.push('<reset>') });
+  const live = new LiveTerminal(
+    's1',
+    { write: (text) => shown.push(text), reset: () => shown.push('<reset>') },
+    () => {},
+  );
   return { live, shown };
 }
 

@@ -10,7 +10,6 @@ import { highlightPython } from '../src/text/highlight';
 import { readMarkdown } from '../src/text/markdown';
 import { notebookOf } from '../src/text/notebook';
 import { oneLine, plainOutput, visible } from '../src/text/plain';
-import { tableOf } from '../src/text/records';
 import { svgSize } from '../src/text/svg';
 import { readSeparated, readTable, sortedRows } from '../src/text/table';
 import { readRoute } from '../src/router.svelte';
@@ -149,17 +148,6 @@ describe('tables', () => {
     });
     expect(readSeparated('a,b\r\n1,2\r\n')?.columns.map((column) => column.name)).toEqual(['a', 'b']);
     expect(readSeparated('just text\nmore')).toBeNull();
-  });
-  test('records of an administrator', () => {
-    const made = tableOf({ tenants: [{ name: 'a', quota: { runs: 3 }, created_at: 1_700_000_000 }] });
-    expect(made?.columns.map((column) => column.name)).toEqual(['name', 'quota.runs', 'created_at']);
-    expect(made?.rows[0]).toEqual(['a', 3, '2023-11-14 22:13:20']);
-    expect(tableOf({ codes: { unauthorized: 2 } })?.rows).toEqual([['unauthorized', 2]]);
-    expect(tableOf({ codes: {} })?.rows).toEqual([]);
-    expect(tableOf({ draining: false, version: '1' })?.rows).toEqual([
-      ['draining', false],
-      ['version', '1'],
-    ]);
   });
 });
 

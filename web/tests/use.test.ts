@@ -4,7 +4,7 @@ import { seenUse } from '../src/text/use';
 
 const view = (use?: SessionView['use']) => ({ use }) as SessionView;
 
-test('the share of processors is counted between looks that are far enough apart', () => {
+test('the share of CPUs is counted between looks that are far enough apart', () => {
   const first = seenUse(null, view({ memory_bytes: 10, cpu_ms: 100, processes: 2 }), 1000);
   expect(first).toMatchObject({ memoryBytes: 10, cpuMs: 100, processes: 2, share: null });
   const second = seenUse(first, view({ cpu_ms: 1100 }), 3000);

@@ -140,7 +140,9 @@ fn take(connection: &Arc<Connection>, line: Line, answering: &mut JoinSet<()>) -
     let connection = Arc::clone(connection);
     answering.spawn(async move {
         let answer = match turn {
-            Some(turn) => turn.answer().await.and_then(|it| methods::written(&it)),
+            Some(turn) => Box::pin(turn.answer())
+                .await
+                .and_then(|it| methods::written(&it)),
             None => methods::answer(&connection, &method, message.params.as_deref()).await,
         };
         let _ = connection.peer.answer(Some(&id), answer).await;

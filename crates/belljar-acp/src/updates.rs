@@ -102,6 +102,7 @@ impl Updates {
     /// Something happens.
     pub(crate) fn progress(&mut self, progress: &Progress<'_>) {
         match progress {
+            Progress::Starts => {}
             Progress::Event(event, run) => self.event(event, run, None),
             Progress::Reply(event) => self.reply(event),
             Progress::Cell(event) => self.cell(event),
@@ -434,7 +435,7 @@ fn find(run: &Run, step: u32, place: u32) -> Option<&Call> {
 
 fn kind(tool: &str) -> ToolKind {
     match tool {
-        PYTHON => ToolKind::Execute,
+        PYTHON | belljar_agent::RUN_COMMAND => ToolKind::Execute,
         READ_FILE => ToolKind::Read,
         belljar_agent::COMPUTE => ToolKind::Think,
         _ => ToolKind::Other,

@@ -42,6 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         branches: None,
         parent: None,
         environment: None,
+        isolation: None,
         client: None,
     };
     let run = agent.start(start).await?.drive(&mut |_| ()).await?;

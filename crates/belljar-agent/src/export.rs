@@ -2,28 +2,20 @@
 
 mod markdown;
 mod page;
-mod story;
 
 use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_journal::Blobs;
-use belljar_protocol::{Cause, DisplayData, MIME_TYPES, MimeType, Outcome, Status};
+use belljar_protocol::{Cause, DisplayData, MIME_TYPES, MimeType, Outcome};
 use serde_json::{Map, Value, json};
 
 use crate::driver::RunError;
 use crate::run::RunEvent;
-use story::{Story, Told, python_text};
+use crate::story::{Story, Told, asked, python_text, repeatable};
 
 pub use page::page;
-
-/// Whether a cell can be run again to the same end: not one that was stopped, or that took its
-/// process with it.
-fn repeatable(outcome: &Outcome) -> bool {
-    matches!(outcome.status, Status::Success | Status::Failure)
-        && outcome.cause != Cause::Interrupted
-}
 
 /// Whether it ends with an exception where nothing catches it; `sys.exit(0)`, a success, does too.
 fn raises(outcome: &Outcome) -> bool {
@@ -53,6 +45,7 @@ pub async fn notebook(events: &[RunEvent], blobs: &Blobs) -> Result<Value, RunEr
                 code,
                 result,
                 outcome,
+                ..
             } => cells.push(match outcome {
                 Some(outcome) if repeatable(outcome) => {
                     let fails = raises(outcome);
@@ -65,8 +58,9 @@ pub async fn notebook(events: &[RunEvent], blobs: &Blobs) -> Result<Value, RunEr
                     fenced(&result.text)
                 )),
             }),
-            Told::Other { asked, text } => {
-                cells.push(markdown(&format!("{}\n\n{}", fenced(asked), fenced(text))));
+            Told::Other { call, text } => {
+                let asked = fenced(&asked(call));
+                cells.push(markdown(&format!("{asked}\n\n{}", fenced(text))));
             }
         }
     }

@@ -8,7 +8,9 @@ mod dialect;
 mod driver;
 mod export;
 mod model;
+mod reproduce;
 mod run;
+mod story;
 mod tool;
 
 pub use dialect::{
@@ -25,17 +27,20 @@ pub use model::{
     Phase, Prices, Profile, Provider, Reply, ReplyEvent, Retries, Timeouts, ToolCall, ToolSpec,
     Usage, WireFormat, estimate_request_tokens, estimate_tokens, http_client, is_loopback,
 };
+pub use reproduce::{
+    Replayed, ReproducedCell, ReproducedFile, ReproducedValue, Reproduction, Verdict, reproduce,
+};
 pub use run::{
     Approval, Approvals, BRANCH, Branch, Branches, BranchesError, Budget, BudgetPart, Call,
     CallResult, Capability, CellCall, CellCallState, CellResult, Computation, Decision,
     DecisionError, Doubt, EVENT_VERSION, Effect, Ending, Evidence, ExitReason, Finding, Misfit,
-    NotKept, Parent, Policy, Raise, RepeatedCall, Risk, Run, RunClient, RunEvent, Seen,
-    ShellCommand, ShownSubject, Spent, Start, Step, StepTiming, Subject, TaskFile, Timing,
-    ToolAnswer, risk,
+    NotKept, Parent, Policy, RUN_COMMAND, Raise, RepeatedCall, Risk, Run, RunClient, RunEvent,
+    Seen, ShellCommand, ShownSubject, Spent, Start, Step, StepTiming, Subject, TaskFile, Timing,
+    ToolAnswer, Weakness, risk,
 };
 pub use tool::{
     COMPUTE, Computations, Computed, Evaluator, Given, GrantedTool, HostTool, Invocation, PLAN,
     Plan, PlanChange, PlanFault, PlanStatistics, PlanTree, PlanUpdate, READ_FILE, Surface, TOOLS,
-    Task, TaskStatus, Tool, ToolContext, ToolEffects, ToolOutput, ToolState, find_tool,
-    serve_computation, tools_on,
+    Task, TaskStatus, Tool, ToolContext, ToolEffects, ToolOutput, ToolState, command_state,
+    command_text, find_tool, serve_computation, tools_on,
 };

@@ -39,6 +39,7 @@ fn start(dialect: Dialect, language: Language) -> Start {
         branches: None,
         parent: None,
         environment: None,
+        isolation: None,
         client: None,
     }
 }

@@ -17,6 +17,7 @@ pub const FILES: &[(&str, &str)] = files![
     "__init__.py",
     "artifacts.py",
     "bare.py",
+    "blas.py",
     "calls.py",
     "cells.py",
     "checkpoints.py",
@@ -41,6 +42,7 @@ pub const FILES: &[(&str, &str)] = files![
     "reseed.py",
     "rewrite.py",
     "session.py",
+    "sharing.py",
     "shell.py",
     "snapshot.py",
     "state.py",
@@ -58,6 +60,7 @@ pub const FILES: &[(&str, &str)] = files![
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::path::{Path, PathBuf};
 
     use super::FILES;
 
@@ -77,17 +80,46 @@ mod tests {
     /// Those of the steward that need no container; the others are in `tests/test_steward.py`.
     #[test]
     fn python_tests() {
+        run_tests("python3".as_ref(), "test_parts.py", "Ran 6 tests");
+    }
+
+    /// On every interpreter that is found: each version lays its objects out in its own way.
+    #[test]
+    fn sharing() {
+        for python in interpreters() {
+            run_tests(&python, "test_sharing.py", "Ran 5 tests");
+        }
+    }
+
+    fn run_tests(python: &Path, file: &str, result: &str) {
         let tests = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
-        let output = std::process::Command::new("python3")
+        let output = std::process::Command::new(python)
             .args(["-m", "unittest", "discover", "--start-directory", tests])
-            .args(["--pattern", "test_parts.py"])
+            .args(["--pattern", file])
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(
-            output.status.success() && said.contains("Ran 6 tests"),
-            "{said}"
+            output.status.success() && said.contains(result),
+            "{}: {said}",
+            python.display()
         );
+    }
+
+    /// `python3`, and those of pyenv that have immortal objects.
+    fn interpreters() -> BTreeSet<PathBuf> {
+        let versions = std::env::home_dir().map(|home| home.join(".pyenv/versions"));
+        let versions = versions.and_then(|versions| versions.read_dir().ok());
+        let names = ["3.12", "3.13"];
+        let found = versions.into_iter().flatten().filter_map(|version| {
+            let directory = version.ok()?.path();
+            let name = directory.file_name()?.to_str()?;
+            let known = names.iter().any(|known| name.starts_with(known));
+            known.then(|| directory.join("bin/python3"))
+        });
+        let mut found: BTreeSet<_> = found.filter(|python| python.exists()).collect();
+        found.insert("python3".into());
+        found
     }
 
     #[test]

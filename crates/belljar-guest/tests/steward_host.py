@@ -43,6 +43,7 @@ ENVIRONMENT = [
     "OMP_NUM_THREADS=1",
     "OPENBLAS_NUM_THREADS=1",
     "MKL_NUM_THREADS=1",
+    "OPENBLAS_THREAD_TIMEOUT=20",
 ]
 # Those that Docker masks itself: a list of ours replaces it.
 MASKED = [

@@ -40,6 +40,35 @@ pub enum Error {
         /// The latest supported version.
         known: i64,
     },
+    /// The address of a database is not valid.
+    #[error(
+        "the address of the database is not valid: {0}\nhint: postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+    )]
+    InvalidDatabase(String),
+    /// The database server can't be reached, or can't serve now. The same may succeed later.
+    #[error(
+        "the database `{path}` cannot be reached: {source}\nhint: try again, or see whether its server runs"
+    )]
+    Unreachable {
+        /// The database, without its password.
+        path: PathBuf,
+        /// The error.
+        source: sqlx::Error,
+    },
+    /// The database is not one that can have a journal.
+    #[error("the database `{path}` cannot have a journal: {why}")]
+    Unsuitable {
+        /// The database, without its password.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// A node or a run of a cluster can't be as described.
+    #[error("not possible in a cluster: {0}")]
+    Invalid(String),
+    /// The life of this node is over: other nodes have declared it dead, and drive its runs.
+    #[error("this node was declared dead: it must join the cluster again")]
+    LifeOver,
     /// There is no such run.
     #[error("there is no run `{0}`")]
     UnknownRun(RunId),
@@ -56,6 +85,36 @@ pub enum Error {
         bytes: u64,
         /// The limit.
         limit: u64,
+    },
+    /// The address of an object store is not valid.
+    #[error(
+        "the address of the object store is not valid: {0}\nhint: s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION"
+    )]
+    InvalidObjects(String),
+    /// There are no credentials for an object store.
+    #[error(
+        "there are no credentials for the object store: {0}\nhint: set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or `AWS_SHARED_CREDENTIALS_FILE`"
+    )]
+    ObjectCredentials(String),
+    /// An object store can't be reached, or can't serve now. The same may succeed later.
+    #[error(
+        "the object store `{store}` cannot be reached: {why}\nhint: try again, or see whether it runs"
+    )]
+    ObjectsUnreachable {
+        /// Its endpoint and bucket.
+        store: String,
+        /// The reason.
+        why: String,
+    },
+    /// An object store refuses what this program needs.
+    #[error(
+        "the object store `{store}` cannot be used: {why}\nhint: check the bucket, and whether its credentials permit to write, read, list and delete"
+    )]
+    ObjectsRefused {
+        /// Its endpoint and bucket.
+        store: String,
+        /// The reason.
+        why: String,
     },
     /// Another fault of the file system.
     #[error("`{path}`: {source}")]
@@ -80,7 +139,10 @@ impl Error {
     pub fn storage_fault(&self) -> Option<StorageFault> {
         match self {
             Self::DiskFull(_) => Some(StorageFault::Full),
-            Self::Locked(_) => Some(StorageFault::Failed),
+            Self::Locked(_)
+            | Self::Unreachable { .. }
+            | Self::ObjectsUnreachable { .. }
+            | Self::ObjectsRefused { .. } => Some(StorageFault::Failed),
             Self::Io { source, .. } => StorageFault::from_io(source),
             Self::Database { source, .. } => StorageFault::from_database(source),
             _ => None,
@@ -115,6 +177,12 @@ pub enum AppendError {
         /// The actual last one.
         actual: u64,
     },
+    /// The run has another owner: nothing of this writer is accepted any more.
+    #[error("the run has another owner, which has taken it over")]
+    Fenced,
+    /// This node has not reached the database for most of its lease: until it does, it must not act for its runs.
+    #[error("the lease of this node has expired: it has not reached the database in time")]
+    LeaseExpired,
     /// An event is too large.
     #[error(
         "the event is too large: {bytes} bytes, at most {limit}\nhint: put large values into blobs"
@@ -125,8 +193,9 @@ pub enum AppendError {
         /// The limit.
         limit: usize,
     },
-    /// The journal failed. If the disk itself fails at the very end, it is unknown whether the
-    /// events are there: read the last sequence number before retrying.
+    /// The journal failed. If the disk fails at the very end, or the connection to a database is
+    /// lost, it is unknown whether the events are there: read the last sequence number before
+    /// retrying.
     #[error(transparent)]
     Journal(#[from] Error),
 }

@@ -14,6 +14,9 @@ pub(crate) const BEFORE_COMMIT: &str = "before-commit";
 /// The events are durable, and no reader has been notified.
 pub(crate) const BEFORE_ACKNOWLEDGE: &str = "before-acknowledge";
 
+/// A deliberate mistake of a cluster: a writer is never fenced, neither by the run's epoch nor by its own lease.
+pub(crate) const UNFENCED: &str = "unfenced";
+
 #[cfg(feature = "failpoints")]
 pub use armed::{arm, disarm, fail, hits};
 
@@ -88,3 +91,17 @@ pub(crate) fn reach(name: &str) {
 
 #[cfg(not(feature = "failpoints"))]
 pub(crate) fn reach(_name: &str) {}
+
+/// Whether a test has asked this process for a mistake: `BELLJAR_JOURNAL_FAILPOINT=NAME`.
+#[cfg(feature = "failpoints")]
+pub(crate) fn is_set(name: &str) -> bool {
+    use std::sync::OnceLock;
+    static SET: OnceLock<Option<String>> = OnceLock::new();
+    let set = SET.get_or_init(|| std::env::var("BELLJAR_JOURNAL_FAILPOINT").ok());
+    set.as_deref() == Some(name)
+}
+
+#[cfg(not(feature = "failpoints"))]
+pub(crate) fn is_set(_name: &str) -> bool {
+    false
+}

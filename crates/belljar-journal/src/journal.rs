@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_core::Stream;
 use tokio::sync::watch;
 
+use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
 use crate::store::Store;
 use crate::{AppendError, Entry, Error, NewEvent, RunId, RunSummary};
@@ -38,10 +39,32 @@ impl Journal {
     ///
     /// Any number of processes may have the same one open.
     pub async fn open(directory: &Path) -> Result<Self, Error> {
-        Ok(Self {
-            store: Arc::new(Sqlite::open(directory).await?),
+        Ok(Self::new(Arc::new(Sqlite::open(directory).await?)))
+    }
+
+    /// Connects to the journal in a PostgreSQL database, of which the schema `belljar` is made or
+    /// brought up to date.
+    ///
+    /// `database` is an address as PostgreSQL's own programs have it:
+    /// `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=verify-full`. Any number of nodes may
+    /// be connected. To drive runs that other nodes may take over, [join](crate::Node::join).
+    pub async fn connect(database: &str) -> Result<Self, Error> {
+        Ok(Self::new(Arc::new(Postgres::connect(database).await?)))
+    }
+
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
             waiting: Arc::default(),
-        })
+        }
+    }
+
+    /// Another store of the same events: its tails are notified with those of this one.
+    pub(crate) fn with_store(&self, store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            waiting: self.waiting.clone(),
+        }
     }
 
     /// Appends events to a run, all or none, and returns the last sequence number.
@@ -58,15 +81,7 @@ impl Journal {
         expected_seq: u64,
         events: &[NewEvent],
     ) -> Result<u64, AppendError> {
-        if let Some(large) = events
-            .iter()
-            .find(|event| event.body.get().len() > EVENT_BYTES)
-        {
-            return Err(AppendError::EventTooLarge {
-                bytes: large.body.get().len(),
-                limit: EVENT_BYTES,
-            });
-        }
+        check_sizes(events)?;
         if events.is_empty() {
             let actual = self.store.last_seq(run).await?;
             return if actual == expected_seq {
@@ -79,8 +94,13 @@ impl Journal {
             };
         }
         let last = self.store.append(run, expected_seq, events).await?;
-        self.waiting.tell(run, last);
+        self.notify(run, last);
         Ok(last)
+    }
+
+    /// Notifies the tails of this process.
+    pub(crate) fn notify(&self, run: &RunId, last: u64) {
+        self.waiting.tell(run, last);
     }
 
     /// A page of the events after sequence number `after`, in order.
@@ -150,6 +170,18 @@ impl Journal {
     ) -> Result<Vec<RunSummary>, Error> {
         self.store.runs(before, limit).await
     }
+}
+
+pub(crate) fn check_sizes(events: &[NewEvent]) -> Result<(), AppendError> {
+    let mut sizes = events.iter().map(|event| event.body.get().len());
+    sizes
+        .find(|bytes| *bytes > EVENT_BYTES)
+        .map_or(Ok(()), |bytes| {
+            Err(AppendError::EventTooLarge {
+                bytes,
+                limit: EVENT_BYTES,
+            })
+        })
 }
 
 struct Tail {

@@ -45,12 +45,20 @@
 //!
 //! Events are not encrypted: don't put secrets into them.
 //!
+//! # Many nodes
+//!
+//! [`Journal::connect`] has the same events in PostgreSQL. There each run has one owner: a [`Node`]
+//! claims it, and its appends are refused from the moment that another node has taken it over.
+//!
+//! [`Blobs::in_objects`] has blobs in a store that speaks S3's protocol, so that each node has them.
+//!
 //! # Files
 //!
 //! `journal.sqlite3`, with `-wal` and `-shm` while it is in use; `journal.lock`, held while it is
 //! being opened; `blobs/ab/cdef…`. All of it must be on a local disk: locks and shared memory don't
 //! work over a network.
 
+mod blob_hash;
 mod blobs;
 mod directory;
 mod error;
@@ -58,12 +66,22 @@ mod event;
 #[doc(hidden)]
 pub mod failpoint;
 mod journal;
+mod objects;
+mod ownership;
+mod postgres;
 mod sqlite;
 mod storage;
 mod store;
 
-pub use blobs::{BlobHash, BlobRef, Blobs, InvalidBlobHash};
+pub use blob_hash::{BlobHash, InvalidBlobHash};
+pub use blobs::{BlobRef, Blobs};
 pub use error::{AppendError, Error};
 pub use event::{Entry, InvalidRunId, NewEvent, RunId, RunSummary, Timestamp};
 pub use journal::Journal;
+pub use objects::{FetchedObject, FileDigest, ObjectCredentials, Objects};
+pub use ownership::{
+    ClusterStatus, Membership, Node, NodeOptions, NodePlace, NodeStatus, OwnedRun, RunClaim,
+    RunPlace, RunState,
+};
+pub use postgres::{Database, DatabaseWrite, Migrations};
 pub use storage::{StorageFault, WriteTransaction};

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use sqlx::pool::PoolConnection;
 use sqlx::sqlite::{Sqlite, SqliteConnection, SqlitePool};
 
-use crate::failpoint;
+use crate::{Error, failpoint};
 
 /// A fault of the storage, not of the program or its caller. The same write may succeed later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,13 @@ impl StorageFault {
     /// The fault that an error of the file system means, if it is one of the storage.
     pub fn from_io(error: &io::Error) -> Option<Self> {
         const EIO: i32 = 5;
+        // One of a store of ours, passed on as an error of the system.
+        let inner = error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<Error>());
+        if let Some(inner) = inner {
+            return inner.storage_fault();
+        }
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some(Self::Full),
             io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::FileTooLarge => Some(Self::Failed),

@@ -62,6 +62,8 @@ pub(crate) struct BackgroundCommand {
 pub(crate) struct CreateSession {
     /// The environment to start from: Python and its packages. Leave it out for the default one.
     pub(crate) environment: Option<String>,
+    /// The isolation of the session, such as `full` or `gvisor`. Leave it out for the default one.
+    pub(crate) isolation: Option<String>,
 }
 
 /// For `close_session`.
@@ -160,6 +162,8 @@ pub(crate) struct AskAgent {
     pub(crate) session_id: Option<String>,
     /// The environment that the agent works in: Python and its packages. Leave it out for the default one.
     pub(crate) environment: Option<String>,
+    /// The isolation of the agent's session, such as `full` or `gvisor`. Leave it out for the default one.
+    pub(crate) isolation: Option<String>,
     /// The most turns of the agent's model; never more than the user's settings allow.
     #[schemars(range(min = 1))]
     pub(crate) max_steps: Option<u32>,

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use belljar_agent::ShellCommand;
-use belljar_sandbox::protocol::{plain, shown_line, signal_name};
+use belljar_agent::{ShellCommand, command_state, command_text};
+use belljar_sandbox::protocol::{Output, plain, shown_line, signal_name};
 use belljar_sandbox::{
-    Command, CommandEnd, CommandProcess, Error, OutputPart, OutputStream, Session,
+    Command, CommandCapture, CommandEnd, CommandProcess, Error, OutputPart, Session,
 };
 use rmcp::model::{CallToolResult, ContentBlock};
 use schemars::JsonSchema;
@@ -25,9 +25,6 @@ use crate::sessions::{SessionEntry, Sessions};
 
 /// How often the use of a running command is counted.
 const COUNTED_EVERY: Duration = Duration::from_secs(10);
-
-/// The most bytes of output that are taken over at once.
-const PART: usize = 64 << 10;
 
 /// How long a call may wait for the end of a command in the background.
 const LONGEST_WAIT: u32 = 30;
@@ -153,32 +150,21 @@ pub(crate) async fn run(
         return Ok(result(vec![ContentBlock::text(text)], &report));
     }
     let most = entry.session.limits().output_kept_bytes;
-    let mut streams = [Kept::new(most), Kept::new(most)];
-    let (mut at, mut stopping) = (0, false);
-    loop {
-        let part = tokio::select! {
-            part = process.next_output(at, PART) => part,
-            () = stop.cancelled(), if !stopping => {
-                stopping = true;
-                process.kill()?;
-                continue;
-            }
-        };
-        if part.chunks.is_empty() && process.end().is_some() {
-            break;
+    let captured = process.capture(most, |chunk| {
+        if let Some(line) = last_line(&String::from_utf8_lossy(&chunk.bytes)) {
+            said.send_replace(line);
         }
-        for chunk in &part.chunks {
-            streams[usize::from(chunk.stream == OutputStream::Stderr)].push(&chunk.bytes);
-            if let Some(line) = last_line(&String::from_utf8_lossy(&chunk.bytes)) {
-                said.send_replace(line);
-            }
+    });
+    let streams = tokio::select! {
+        streams = captured => streams,
+        () = stop.cancelled() => {
+            process.kill()?;
+            process.wait().await;
+            return Ok(refusal("The command was killed: its call was cancelled."));
         }
-        at = part.next;
-    }
-    if stopping {
-        return Ok(refusal("The command was killed: its call was cancelled."));
-    }
-    let report = report(entry, &process, streams.map(Kept::finish), at);
+    };
+    let at = streams.iter().map(|output| output.bytes).sum();
+    let report = report(entry, &process, streams.map(shown), at);
     let mut result = result(vec![ContentBlock::text(text(&report))], &report);
     result.is_error = Some(report.exit_code != Some(0));
     Ok(result)
@@ -216,11 +202,11 @@ pub(crate) async fn background(
         lost_bytes,
         next,
     } = process.output(from, most);
-    let mut streams = [Kept::new(most), Kept::new(most)];
+    let mut capture = CommandCapture::new(most);
     for chunk in &chunks {
-        streams[usize::from(chunk.stream == OutputStream::Stderr)].push(&chunk.bytes);
+        capture.push(chunk);
     }
-    let report = report(entry, &process, streams.map(Kept::finish), next);
+    let report = report(entry, &process, capture.finish().map(shown), next);
     let mut text = text(&report);
     if from > 0 && args.from.is_none() {
         let _ = write!(text, "\n[{from} bytes of output before this are not shown]");
@@ -297,33 +283,17 @@ fn report(
 
 /// Whether it runs, or how it ended.
 fn state(end: Option<&CommandEnd>) -> String {
-    match end {
-        None => "running".into(),
-        Some(CommandEnd {
-            lost: Some(why), ..
-        }) => format!("its end is unknown: {why}"),
-        Some(CommandEnd {
-            timed_out: true, ..
-        }) => "stopped at its time limit".into(),
-        Some(CommandEnd {
-            signal: Some(signal),
-            ..
-        }) => format!("ended by {}", signal_name(*signal)),
-        Some(end) => format!("exit code {}", end.exit_code.unwrap_or_default()),
-    }
+    end.map_or_else(|| "running".into(), command_state)
+}
+
+/// Without commands to a terminal.
+fn shown(output: Output) -> OutputReport {
+    let text = plain(&output.text).into_owned();
+    OutputReport::from(Output { text, ..output })
 }
 
 fn text(report: &CommandReport) -> String {
-    let mut text = format!("[{}]", report.state);
-    for (name, output) in [("stdout", &report.stdout), ("stderr", &report.stderr)] {
-        if !output.text.is_empty() {
-            let _ = write!(text, "\n{name}:\n{}", output.text.trim_end_matches('\n'));
-        }
-    }
-    if report.stdout.bytes + report.stderr.bytes == 0 {
-        text.push_str("\n(no output)");
-    }
-    text
+    command_text(&report.state, &report.stdout.text, &report.stderr.text)
 }
 
 /// Counts what a command uses, until it has ended. CPU time is that of its session: what runs beside it is in it, too.
@@ -349,85 +319,4 @@ async fn cpu_time(entry: &Weak<SessionEntry>) -> Duration {
     let ask = move || entry.upgrade()?.session.in_use()?.cpu_time;
     let asked = tokio::task::spawn_blocking(ask).await;
     asked.ok().flatten().unwrap_or_default()
-}
-
-/// Head and tail of a stream.
-struct Kept {
-    head: Vec<u8>,
-    tail: Vec<u8>,
-    most: usize,
-    total: u64,
-}
-
-impl Kept {
-    fn new(most: usize) -> Self {
-        Self {
-            head: Vec::new(),
-            tail: Vec::new(),
-            most,
-            total: 0,
-        }
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        self.total += bytes.len() as u64;
-        let fits = bytes
-            .len()
-            .min((self.most / 2).saturating_sub(self.head.len()));
-        let (head, tail) = bytes.split_at(fits);
-        self.head.extend_from_slice(head);
-        self.tail.extend_from_slice(tail);
-        // Not at each push: that would move all of it each time.
-        if self.tail.len() > 2 * self.most {
-            self.tail.drain(..self.tail.len() - self.most / 2);
-        }
-    }
-
-    fn finish(mut self) -> OutputReport {
-        let over = self.tail.len().saturating_sub(self.most - self.most / 2);
-        self.tail.drain(..over);
-        let omitted = self.total - (self.head.len() + self.tail.len()) as u64;
-        let text = if omitted == 0 {
-            self.head.append(&mut self.tail);
-            plain(&String::from_utf8_lossy(&self.head)).into_owned()
-        } else {
-            format!(
-                "{}\n[… {omitted} bytes are left out here …]\n{}",
-                plain(&String::from_utf8_lossy(&self.head)),
-                plain(&String::from_utf8_lossy(&self.tail))
-            )
-        };
-        OutputReport {
-            text,
-            bytes: self.total,
-            omitted_bytes: omitted,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Kept;
-
-    #[test]
-    fn a_long_stream_keeps_head_and_tail_with_true_counts() {
-        for piece in [1, 7, 1000] {
-            let bytes: Vec<u8> = (0..1000)
-                .map(|n| b'a' + u8::try_from(n / 100).unwrap())
-                .collect();
-            let mut kept = Kept::new(100);
-            bytes.chunks(piece).for_each(|piece| kept.push(piece));
-            let report = kept.finish();
-            assert_eq!((report.bytes, report.omitted_bytes), (1000, 900));
-            let (a, j) = ("a".repeat(50), "j".repeat(50));
-            assert_eq!(
-                report.text,
-                format!("{a}\n[… 900 bytes are left out here …]\n{j}")
-            );
-        }
-        let mut whole = Kept::new(100);
-        whole.push(&[b'x'; 100]);
-        let report = whole.finish();
-        assert_eq!((report.text, report.omitted_bytes), ("x".repeat(100), 0));
-    }
 }

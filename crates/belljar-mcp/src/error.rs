@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use belljar_sandbox::Error;
+use belljar_sandbox::{Error, NotOffered};
 use tokio::task::JoinError;
 
 /// Why a call of a tool is refused, in words for the model.
@@ -27,9 +27,20 @@ pub enum CallError {
         live(.0)
     )]
     NoSession(Vec<String>),
-    /// There is no such environment, but these.
-    #[error("There is no such environment; there are: {}.", .0.join(", "))]
-    NoEnvironment(Vec<String>),
+    /// The environment or the isolation is not offered.
+    #[error("{}", sentence(.0))]
+    NotOffered(#[from] NotOffered),
+    /// The isolation of the session is below the least one, which is newer.
+    #[error(
+        "The session has the isolation {isolation}, and {least} is the least now: close it, and make one with \
+         create_session."
+    )]
+    TooWeak {
+        /// That of the session.
+        isolation: &'static str,
+        /// The least one.
+        least: &'static str,
+    },
     /// The session has no checkpoint of this name, but these.
     #[error("The session has no checkpoint of this name; those it has: {0}.")]
     NoCheckpoint(String),
@@ -102,6 +113,15 @@ fn live(ids: &[String]) -> String {
     }
 }
 
+/// A reason as a sentence.
+fn sentence(reason: &impl ToString) -> String {
+    let mut words = reason.to_string();
+    if let Some(first) = words.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    words + "."
+}
+
 fn said(feedback: Option<&str>) -> String {
     match feedback {
         Some(text) => format!(", and says: {text}"),
@@ -122,6 +142,11 @@ mod tests {
             text(CallError::NoSession(ids)),
             "There is no session with this id: it has ended, or never was (the live sessions are s-1, s-2). Make one \
              with create_session, or leave session_id out to use the default session."
+        );
+        let names = ["default", "tiny"].map(str::to_owned).to_vec();
+        assert_eq!(
+            text(NotOffered::Environment(names).into()),
+            "There is no such environment; there are: default, tiny."
         );
         let refused = |feedback| {
             text(CallError::NotApproved {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use belljar_agent::{Control, Progress, Start};
 use belljar_sandbox::Error;
-use belljar_sandbox::protocol::Event;
+use belljar_sandbox::protocol::{Event, Walls};
 use tokio::sync::Semaphore;
 
 use crate::error::CallError;
@@ -19,8 +19,13 @@ pub type Permit = Box<dyn Any + Send + Sync>;
 /// Admission of a client: grants permits to its sessions, and words its errors. A refusal is passed
 /// to the model.
 pub trait Permits: Debug + Send + Sync {
-    /// Permits for so many sessions: all of them, or none.
-    fn sessions(&self, count: usize) -> Result<Vec<Permit>, CallError>;
+    /// Permits for so many sessions of this isolation: all of them, or none.
+    fn sessions(&self, count: usize, isolation: Walls) -> Result<Vec<Permit>, CallError>;
+
+    /// The least isolation of the client's sessions, if there is one. It may change at any time.
+    fn least_isolation(&self) -> Option<Walls> {
+        None
+    }
 
     /// A permit for a cell or a command that runs or waits, with so many bytes of code and input.
     fn cell(&self, code: usize) -> Result<Permit, CallError>;
@@ -62,7 +67,7 @@ impl AtMost {
 }
 
 impl Permits for AtMost {
-    fn sessions(&self, count: usize) -> Result<Vec<Permit>, CallError> {
+    fn sessions(&self, count: usize, _: Walls) -> Result<Vec<Permit>, CallError> {
         let one = || Arc::clone(&self.free).try_acquire_owned();
         let permits: Result<_, _> = (0..count)
             .map(|_| one().map(|it| Box::new(it) as _))
@@ -81,9 +86,12 @@ impl Permits for AtMost {
 
     fn run<'a>(
         &'a self,
-        _: &'a mut Start,
+        start: &'a mut Start,
     ) -> Pin<Box<dyn Future<Output = Result<Permit, CallError>> + Send + 'a>> {
-        let permit = self.sessions(1).map(|permits| Box::new(permits) as _);
+        let isolation = start.isolation.unwrap_or_default();
+        let permit = self
+            .sessions(1, isolation)
+            .map(|permits| Box::new(permits) as _);
         Box::pin(std::future::ready(permit))
     }
 

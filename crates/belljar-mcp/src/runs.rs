@@ -11,7 +11,7 @@ use belljar_agent::{
     Agent, Ending, Evidence, ExitReason, LiveRun, Progress, Run, RunError, RunEvent, Start,
     Surface, TaskFile, tools_on,
 };
-use belljar_sandbox::protocol::{Artifact, Language, plain, visible};
+use belljar_sandbox::protocol::{Artifact, Language, Walls, plain, visible};
 use rmcp::model::{CallToolResult, ContentBlock};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -118,6 +118,7 @@ impl Runs {
     pub(crate) async fn begin(
         &self,
         args: &AskAgent,
+        isolation: Walls,
         entry: Option<&SessionEntry>,
         approvals: belljar_agent::Approvals,
         permits: &dyn Permits,
@@ -146,6 +147,7 @@ impl Runs {
             task: args.task.clone(),
             approvals,
             environment: args.environment.clone(),
+            isolation: Some(isolation),
             ..self.start.clone()
         };
         let most = start.budget.steps;

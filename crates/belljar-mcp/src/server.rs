@@ -139,7 +139,7 @@ impl Server {
         {
             return Ok(entry);
         }
-        let entry = self.sessions.create(None).await?;
+        let entry = self.sessions.create(None, None).await?;
         *default = Some(entry.id.clone());
         Ok(entry)
     }
@@ -214,8 +214,8 @@ impl Server {
         let Some(runs) = &self.runs else {
             return Err(CallError::NoAgent);
         };
-        self.sessions
-            .check_environment(args.environment.as_deref())?;
+        let (environment, isolation) = (args.environment.as_deref(), args.isolation.as_deref());
+        let isolation = self.sessions.engine(environment, isolation)?.walls();
         let permit = self.call_permit()?;
         let entry = match &args.session_id {
             Some(id) => Some(self.sessions.find(id)?),
@@ -225,7 +225,7 @@ impl Server {
         let approvals = approvals.unwrap_or_else(PoisonError::into_inner).clone();
         // Its session counts as one more session.
         let permits = self.sessions.permits();
-        let begun = runs.begin(&args, entry.as_deref(), approvals, permits);
+        let begun = runs.begin(&args, isolation, entry.as_deref(), approvals, permits);
         let Begun { live, permits } = begun.await?;
         let (id, directory) = (live.id().clone(), live.artifacts());
         let (runs, sessions) = (Arc::clone(runs), self.sessions());
@@ -282,13 +282,14 @@ impl Server {
     }
 
     pub(crate) async fn create_session(&self, args: CreateSession) -> ToolResponse {
-        let entry = self.sessions.create(args.environment.as_deref()).await?;
+        let (environment, isolation) = (args.environment.as_deref(), args.isolation.as_deref());
+        let entry = self.sessions.create(environment, isolation).await?;
         let text = format!("session_id: {}", entry.id);
         Ok(session_result(&entry, text))
     }
 
     pub(crate) fn close_session(&self, args: &CloseSession) -> ToolResponse {
-        let entry = self.sessions.find(&args.session_id)?;
+        let entry = self.sessions.find_any(&args.session_id)?;
         self.sessions.forget(&entry);
         // What runs in a call holds the session until it ends.
         entry.session.interrupt();

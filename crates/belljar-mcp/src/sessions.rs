@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use belljar_sandbox::{Engine, Error, SecretGrant, Session, SessionOptions};
+use belljar_sandbox::protocol::Walls;
+use belljar_sandbox::{Engine, EngineSet, Error, SecretGrant, Session, SessionOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::error::CallError;
@@ -19,8 +20,7 @@ const MAX_FILE: u64 = 8 << 20;
 /// The sessions of one client or tenant: the holder of this can use all of them.
 #[derive(Debug)]
 pub struct Sessions {
-    /// The engine of each environment, the default first.
-    engines: Vec<Engine>,
+    engines: EngineSet,
     options: SessionOptions,
     permits: Box<dyn Permits>,
     known: Mutex<HashMap<String, Arc<SessionEntry>>>,
@@ -31,6 +31,7 @@ pub struct Sessions {
 pub(crate) struct SessionEntry {
     pub(crate) id: String,
     pub(crate) session: Session,
+    isolation: Walls,
     /// Its holder may run a cell, so that an interrupt hits no other cell.
     turn: tokio::sync::Mutex<()>,
     /// When a call last named it.
@@ -57,15 +58,15 @@ impl SessionEntry {
 }
 
 impl Sessions {
-    /// Sessions of these engines, each with these options, at most so many at once. A client chooses
-    /// one by the name of its environment; the first is the default.
-    pub fn new(engines: Vec<Engine>, options: SessionOptions, most: usize) -> Self {
+    /// Sessions of these engines, each with these options, at most so many at once. A client chooses an
+    /// engine by environment and isolation.
+    pub fn new(engines: EngineSet, options: SessionOptions, most: usize) -> Self {
         Self::with_permits(engines, options, Box::new(AtMost::new(most)))
     }
 
     /// The same, with another admission.
     pub fn with_permits(
-        engines: Vec<Engine>,
+        engines: EngineSet,
         mut options: SessionOptions,
         permits: Box<dyn Permits>,
     ) -> Self {
@@ -83,7 +84,7 @@ impl Sessions {
     /// Ends all sessions and whatever else the engine runs.
     pub async fn shutdown(&self) {
         self.known().clear();
-        for engine in &self.engines {
+        for engine in self.engines.iter() {
             engine.shutdown().await;
         }
     }
@@ -102,30 +103,24 @@ impl Sessions {
     pub(crate) async fn create(
         &self,
         environment: Option<&str>,
+        isolation: Option<&str>,
     ) -> Result<Arc<SessionEntry>, CallError> {
-        let engine = self.engine(environment)?;
-        let permits = self.permits.sessions(1)?;
+        let engine = self.engine(environment, isolation)?;
+        let permits = self.permits.sessions(1, engine.walls())?;
         let session = engine.session_with(self.options.clone()).await;
         let session = session.map_err(|error| CallError::Session(self.permits.explain(error)))?;
-        let entry = self.hold([session], permits).pop();
+        let entry = self.hold([session], permits, engine.walls()).pop();
         entry.ok_or_else(|| CallError::Limit("No more sessions can be started.".into()))
     }
 
-    /// Refuses an environment that is not offered.
-    pub(crate) fn check_environment(&self, environment: Option<&str>) -> Result<(), CallError> {
-        self.engine(environment).map(drop)
-    }
-
-    /// The engine of an environment; the default one without a name.
-    fn engine(&self, environment: Option<&str>) -> Result<&Engine, CallError> {
-        let name = |engine: &Engine| engine.environment().name().to_owned();
-        let mut engines = self.engines.iter();
-        let found = match environment {
-            None => engines.next(),
-            Some(wanted) => engines.find(|engine| engine.environment().name() == wanted),
-        };
-        let names = || self.engines.iter().map(name).collect();
-        found.ok_or_else(|| CallError::NoEnvironment(names()))
+    /// The engine for a request.
+    pub(crate) fn engine(
+        &self,
+        environment: Option<&str>,
+        isolation: Option<&str>,
+    ) -> Result<&Engine, CallError> {
+        let least = self.permits.least_isolation();
+        Ok(self.engines.choose(environment, isolation, least)?)
     }
 
     pub(crate) async fn fork(
@@ -133,13 +128,27 @@ impl Sessions {
         entry: &SessionEntry,
         count: u32,
     ) -> Result<Vec<Arc<SessionEntry>>, CallError> {
-        let permits = self.permits.sessions(count as usize)?;
+        let permits = self.permits.sessions(count as usize, entry.isolation)?;
         let forks = entry.session.fork_with(count, SecretGrant::All).await;
         let forks = forks.map_err(|error| self.explain(entry, error))?;
-        Ok(self.hold(forks, permits))
+        Ok(self.hold(forks, permits, entry.isolation))
     }
 
+    /// A session to use: one whose isolation is still strong enough.
     pub(crate) fn find(&self, id: &str) -> Result<Arc<SessionEntry>, CallError> {
+        let entry = self.find_any(id)?;
+        let least = self.permits.least_isolation();
+        match least.filter(|least| !entry.isolation.is_at_least(*least)) {
+            None => Ok(entry),
+            Some(least) => Err(CallError::TooWeak {
+                isolation: entry.isolation.as_str(),
+                least: least.as_str(),
+            }),
+        }
+    }
+
+    /// A session to close.
+    pub(crate) fn find_any(&self, id: &str) -> Result<Arc<SessionEntry>, CallError> {
         let known = self.known();
         if let Some(entry) = known.get(id) {
             *entry.used() = Instant::now();
@@ -168,6 +177,7 @@ impl Sessions {
         &self,
         sessions: impl IntoIterator<Item = Session>,
         permits: Vec<Permit>,
+        isolation: Walls,
     ) -> Vec<Arc<SessionEntry>> {
         let entry: Vec<_> = sessions
             .into_iter()
@@ -176,6 +186,7 @@ impl Sessions {
                 Arc::new(SessionEntry {
                     id: new_id("s"),
                     session,
+                    isolation,
                     turn: tokio::sync::Mutex::default(),
                     used: Mutex::new(Instant::now()),
                     _permit: permit,

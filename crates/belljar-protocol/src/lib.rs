@@ -22,7 +22,7 @@ mod tool;
 pub use approval::{Shown, ShownPart, ShownRow, shown_line};
 pub use cut::bytes_left_out;
 pub use event::{Event, Stream};
-pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame};
+pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame, encode_head};
 pub use guest::{
     Call, CallAnswer, CellEnd, CellReport, Completeness, DisplayPart, ForkSetup, GuestDisplay,
     GuestFrame, GuestNamespace, GuestParameter, GuestTool, GuestVariables, HostFrame,

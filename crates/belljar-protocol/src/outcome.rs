@@ -85,6 +85,8 @@ pub enum Walls {
     Unfiltered,
     /// Those of a container: the kernel's, as far as a container engine and we inside of it raise them.
     Container,
+    /// A kernel of its own: a sandbox of gVisor.
+    Gvisor,
     /// None: the code ran as an ordinary process of the host's user.
     None,
 }
@@ -93,6 +95,37 @@ impl Walls {
     /// Whether all walls are up.
     pub fn are_full(&self) -> bool {
         *self == Self::Full
+    }
+
+    /// All of them, the weakest first. A container is below our own walls, as no user namespace of ours is around it.
+    pub const BY_STRENGTH: [Self; 5] = [
+        Self::None,
+        Self::Unfiltered,
+        Self::Container,
+        Self::Full,
+        Self::Gvisor,
+    ];
+
+    /// As text.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Unfiltered => "unfiltered",
+            Self::Container => "container",
+            Self::Gvisor => "gvisor",
+            Self::None => "none",
+        }
+    }
+
+    /// Their place in [`BY_STRENGTH`](Self::BY_STRENGTH).
+    pub fn strength(self) -> usize {
+        let mut all = Self::BY_STRENGTH.iter();
+        all.position(|walls| *walls == self).unwrap_or_default()
+    }
+
+    /// Whether they are at least as strong as others.
+    pub fn is_at_least(self, least: Self) -> bool {
+        self.strength() >= least.strength()
     }
 }
 

@@ -44,7 +44,7 @@ pub enum ToSteward<'a> {
         /// The modules.
         preload: &'a [String],
         /// Font files for plots.
-        fonts: &'a [String],
+        fonts: &'a [std::path::PathBuf],
     },
     /// Make a session of the process that imported them: answered by [`FromSteward::Started`].
     Start {
@@ -134,6 +134,9 @@ pub struct StewardLimits {
     pub data: Option<u64>,
     /// Processes of the user.
     pub processes: Option<u64>,
+    /// Memory that a process may map beside what it has at its start, where the kernel does not keep the limit on private
+    /// writable memory: gVisor's does not.
+    pub growth: Option<u64>,
 }
 
 /// A request about files of a session. Paths are relative to its root.

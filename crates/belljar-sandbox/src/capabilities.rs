@@ -26,6 +26,26 @@ pub enum Capability {
     Packages,
     /// Reports of changes in a directory of the session.
     Watches,
+    /// The exact peak of memory of each cell, instead of samples of its use.
+    ExactPeak,
+}
+
+impl Capability {
+    /// Its name, for programs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Checkpoints => "checkpoints",
+            Self::Forks => "forks",
+            Self::AllowLists => "allow_lists",
+            Self::ResourceLimits => "resource_limits",
+            Self::Commands => "commands",
+            Self::Directories => "directories",
+            Self::Ports => "ports",
+            Self::Packages => "packages",
+            Self::Watches => "watches",
+            Self::ExactPeak => "exact_peak",
+        }
+    }
 }
 
 impl fmt::Display for Capability {
@@ -40,6 +60,7 @@ impl fmt::Display for Capability {
             Self::Packages => "packages that are installed in a session",
             Self::Watches => "watching a directory",
             Self::ResourceLimits => "limits on memory, CPUs and processes",
+            Self::ExactPeak => "the exact peak of memory",
         })
     }
 }
@@ -69,8 +90,14 @@ impl Capabilities {
                 Capability::Ports,
                 Capability::Packages,
                 Capability::Watches,
+                Capability::ExactPeak,
             ],
             Walls::Container => &[Capability::Checkpoints, Capability::ResourceLimits],
+            Walls::Gvisor => &[
+                Capability::Checkpoints,
+                Capability::ResourceLimits,
+                Capability::ExactPeak,
+            ],
             Walls::None => &[Capability::Packages, Capability::Watches],
         })
     }

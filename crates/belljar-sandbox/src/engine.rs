@@ -34,6 +34,7 @@ pub struct EngineBuilder {
     limits: Limits,
     checkpoints: Checkpoints,
     pool_size: usize,
+    prepared_sandboxes: usize,
     backend: Backend,
     rotation: Rotation,
     packages: Packages,
@@ -62,6 +63,15 @@ impl EngineBuilder {
     #[must_use]
     pub fn warm_pool(mut self, sessions: usize) -> Self {
         self.pool_size = sessions;
+        self
+    }
+
+    /// How many prepared sandboxes the engine keeps: the namespaces, mounts and cgroups of a session, made when
+    /// another has started, for the next one of the same tenant and limits. None by default: each holds a
+    /// process and some kernel memory, which pays off where sessions start all the time.
+    #[must_use]
+    pub fn prepared_sandboxes(mut self, sandboxes: usize) -> Self {
+        self.prepared_sandboxes = sandboxes;
         self
     }
 
@@ -115,16 +125,28 @@ impl EngineBuilder {
         self
     }
 
+    /// Each session has a kernel of its own: a sandbox of [gVisor](https://gvisor.dev), whose `runsc` of 2024 or later
+    /// must be in `PATH`. For code of tenants who may know a bug of the host's kernel. A session starts in seconds, so
+    /// keep a [warm pool](Self::warm_pool), and takes the memory of a whole interpreter and of that kernel.
+    #[must_use]
+    pub fn gvisor(mut self) -> Self {
+        self.walls = Walls::Gvisor;
+        self
+    }
+
     /// Builds the engine. Nothing runs until the first session is requested, or [`Engine::warm`].
     pub fn build(self) -> Engine {
-        let walls = match self.environment.image() {
-            Some(_) => Walls::Container,
-            None => self.walls,
+        let walls = match (self.environment.image(), self.walls) {
+            // Refused when the first session is requested.
+            (_, Walls::Gvisor) => Walls::Gvisor,
+            (Some(_), _) => Walls::Container,
+            (None, walls) => walls,
         };
         let spec = BackendSpec {
             environment: self.environment,
             backend: self.backend,
             rotation: self.rotation,
+            prepared_sandboxes: self.prepared_sandboxes,
             packages: self.packages.clone(),
             package_store: self.package_store,
             walls,
@@ -166,6 +188,7 @@ impl Engine {
             limits: Limits::default(),
             checkpoints: Checkpoints::default(),
             pool_size: 0,
+            prepared_sandboxes: 0,
             backend: Backend::default(),
             rotation: Rotation::default(),
             packages: Packages::default(),
@@ -237,15 +260,21 @@ impl Engine {
         let tools = Arc::new(Toolset::new(&options.tools)?);
         let backend = self.running().await?;
         let supervisor = Arc::downgrade(&self.0.supervisor);
-        Session::attached(detached, options, tools, self.walls(), backend, supervisor)
+        let walls = self.walls();
+        Session::attached(detached, options, tools, walls, backend, supervisor).await
     }
 
     fn with_capabilities(&self, mut options: SessionOptions) -> SessionOptions {
-        let can_checkpoint = self.capabilities().has(Capability::Checkpoints);
-        if !can_checkpoint && options.checkpoints == Checkpoints::Auto {
+        if !self.makes_checkpoints() && options.checkpoints == Checkpoints::Auto {
             options.checkpoints = Checkpoints::Off;
         }
         options
+    }
+
+    /// Whether [`Checkpoints::Auto`] makes any. In gVisor a checkpoint costs a tenth of a second and some 60 MB: there
+    /// they are made only on request.
+    pub fn makes_checkpoints(&self) -> bool {
+        self.capabilities().has(Capability::Checkpoints) && self.walls() != Walls::Gvisor
     }
 
     pub(crate) async fn start_session(
@@ -321,6 +350,11 @@ impl Engine {
         let Ok(_filling) = self.0.filling.try_lock() else {
             return Ok(());
         };
+        if self.0.pool_size > 0 {
+            // Pooled sessions live long, and those that start earlier share less with the template. A
+            // backend without one has nothing to wait for.
+            let _ = self.wait_until_shared().await;
+        }
         while self.ready().len() < self.0.pool_size {
             let session = self.session_with(self.options()).await?;
             session.rehearse().await?;

@@ -58,6 +58,9 @@ pub enum Error {
     /// The session has no such checkpoint.
     #[error("no such checkpoint: {0}\nhint: list the checkpoints of the session")]
     NoCheckpoint(CheckpointRef),
+    /// The snapshot of a session is in a store that this engine does not have.
+    #[error("the snapshot of the session is in a store, and this engine has none")]
+    NoSnapshotStore,
     /// The session has the maximum number of named checkpoints.
     #[error(
         "the session already has {limit} named checkpoints, the maximum\nhint: reuse one of their names, or forget one"
@@ -136,7 +139,7 @@ pub enum Error {
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// A command could not be started, or does not take what it was sent.
-    #[error("the command failed: {0}")]
+    #[error("the command could not be run: {0}")]
     Command(String),
     /// A port of the session could not be reached.
     #[error(transparent)]

@@ -49,6 +49,7 @@ mod buffers;
 mod capabilities;
 mod disk;
 mod engine;
+mod engine_set;
 mod environment;
 mod error;
 mod host_directory;
@@ -58,6 +59,7 @@ mod measure;
 mod options;
 mod permissions;
 mod session;
+mod snapshot_store;
 mod state;
 mod variables;
 
@@ -68,18 +70,21 @@ pub use belljar_walls::{BeneathError, Entry, EntryKind, FileStatus, SessionUse, 
 pub use capabilities::{Capabilities, Capability, Unsupported};
 pub use disk::{DiskAllowance, DiskFull, DiskSpace};
 pub use engine::{Engine, EngineBuilder};
+pub use engine_set::{EngineSet, NotOffered};
 pub use environment::{
-    ContainerSpec, Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore, Image,
-    LockedPackage,
+    BuildStep, ContainerSpec, Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore,
+    Image, LockedPackage,
 };
 pub use error::Error;
 pub use host_directory::{DirectoryError, HostDirectory, MAX_MOUNTS};
 pub use limits::Limits;
+pub use measure::BareForks;
 pub use options::{Backend, Checkpoints, Rotation, SessionOptions};
 pub use session::archive_plan::ArchiveError;
 pub use session::cell::{Cell, MAX_LISTED, OnFailure, WhenBusy};
 pub use session::commands::{
-    Command, CommandEnd, CommandProcess, OutputChunk, OutputPart, OutputStream, TerminalSize,
+    Command, CommandCapture, CommandEnd, CommandProcess, OutputChunk, OutputPart, OutputStream,
+    TerminalSize,
 };
 pub use session::files::Listing;
 pub use session::namespace_list::{MAX_NAMESPACES, Namespace};
@@ -92,6 +97,7 @@ pub use session::tools::ToolSignature;
 pub use session::tools_error::ToolsError;
 pub use session::watch::{FileChange, FileEvent, Watch};
 pub use session::{CellRun, Session};
+pub use snapshot_store::{SavedSnapshot, SnapshotStore, StoreFuture};
 pub use state::checkpoint::{Checkpoint, CheckpointRef};
 pub use state::lifecycle::{DetachedSession, Settled};
 pub use state::snapshot::{FileLeftOut, LoadReport, SnapshotError, SnapshotReport};
@@ -106,6 +112,11 @@ struct LibraryPage;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/checkpoints.md")]
 struct CheckpointsPage;
+
+/// The example of the page on isolation, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/choose-isolation.md")]
+struct ChooseIsolationPage;
 
 /// The example of the page on images, compiled as a test.
 #[cfg(doctest)]

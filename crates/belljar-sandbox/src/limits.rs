@@ -1,6 +1,11 @@
 //! Limits of a session.
 
+use std::sync::LazyLock;
+use std::thread::available_parallelism;
 use std::time::Duration;
+
+/// The template has buffers for so many (`MOST` in the guest's `blas.py`).
+const MAX_THREADS: u64 = 16;
 
 /// Limits of a session and of each of its cells. The defaults suit one analyst on a laptop; they are
 /// written here alone, and docs/configuration.md lists them.
@@ -46,6 +51,16 @@ impl Limits {
     /// files don't use: it keeps the kernel from killing a process.
     pub(crate) fn reserve_bytes(&self) -> u64 {
         (self.memory_bytes / 16).min(64 << 20)
+    }
+
+    /// Threads of libraries that compute: one for each CPU. `OpenBLAS` takes 41 MB of address space for each.
+    pub(crate) fn threads(&self) -> u64 {
+        static OF_HOST: LazyLock<u64> =
+            LazyLock::new(|| available_parallelism().map_or(1, |count| count.get() as u64));
+        // A process that cannot start them ends or hangs.
+        let bearable = (self.memory_bytes >> 28).min(self.processes / 8);
+        let most = (*OF_HOST).min(MAX_THREADS).min(bearable);
+        self.milli_cpus.div_ceil(1000).min(most).max(1)
     }
 
     /// Bytes of a stream that are streamed while a cell runs; the rest is for the tail and the

@@ -1,24 +1,27 @@
 //! Measurements that only the engine can take, for `belljar bench` and for operators.
 
 use std::io::Read;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::backend::template::Template;
 use crate::capabilities::Capability;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::session::Session;
 
-impl Engine {
+/// Forks of a template whose memory is as the imports left it: what a session start is compared with.
+#[derive(Debug)]
+pub struct BareForks(Arc<Template>);
+
+impl BareForks {
     /// Forks the template into new namespaces with the mounts of a session and nothing else, and
-    /// returns how long that took: the least that any session start of this design must cost.
-    pub async fn bare_fork(&self) -> Result<Duration, Error> {
-        let backend = self.running().await?;
-        let warm = backend.warm(Capability::Forks)?;
-        let template = warm.template(&None).await?;
+    /// returns how long that took.
+    pub async fn fork(&self) -> Result<Duration, Error> {
         let (read, write) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
             .map_err(|error| Error::io("a pipe")(error.into()))?;
         let started = Instant::now();
-        template
+        self.0
             .fork_bare(0, &write)
             .await
             .map_err(Error::io("asking the template"))?;
@@ -41,6 +44,33 @@ impl Engine {
                 source,
             }),
         }
+    }
+}
+
+impl Drop for BareForks {
+    fn drop(&mut self) {
+        self.0.retire();
+    }
+}
+
+impl Engine {
+    /// Starts a template for bare forks.
+    pub async fn bare_forks(&self) -> Result<BareForks, Error> {
+        let backend = self.running().await?;
+        let warm = backend.warm(Capability::Forks)?;
+        Ok(BareForks(warm.plain_template().await?))
+    }
+
+    /// Waits until the template of sessions without a tenant has made its memory cheap to share. It does
+    /// so when it is idle for the first time; sessions that start earlier cost more.
+    pub async fn wait_until_shared(&self) -> Result<(), Error> {
+        let backend = self.running().await?;
+        let warm = backend.warm(Capability::Forks)?;
+        // Without a shared template there is nothing to wait for.
+        if !warm.is_fresh() {
+            warm.template(&None).await?.wait_until_shared().await;
+        }
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use crate::disk::DiskAllowance;
 use crate::limits::Limits;
 use crate::session::network::Network;
 use crate::session::packages::Packages;
+use crate::snapshot_store::SnapshotStore;
 use crate::variables::{Secrets, Variables};
 
 /// Options of a session. [`Limits`] alone suffice: `engine.session_with(limits)`.
@@ -42,6 +43,8 @@ pub struct SessionOptions {
     /// Directory of its snapshot while it is hibernated, which must exist. `None`: that of the engine, among the
     /// temporary files. A [detached](crate::Session::detach) session needs one that outlives the engine.
     pub hibernate_in: Option<PathBuf>,
+    /// Where its snapshot is kept while it is hibernated, once it is written; `None`: in that directory.
+    pub snapshot_store: Option<Arc<dyn SnapshotStore>>,
     /// The allowance for its bytes on disk: while it is hibernated, and while a
     /// [snapshot](crate::Session::snapshot) is written. If too little is left, the session stays
     /// awake and the snapshot is not written. `None`: not counted.

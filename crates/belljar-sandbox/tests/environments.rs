@@ -12,7 +12,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use belljar_sandbox::{Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore};
+use belljar_sandbox::{
+    BuildStep, Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore,
+};
 
 /// What is in the store's directory, apart from its lock.
 fn entries(store: &EnvironmentStore) -> BTreeSet<String> {
@@ -55,16 +57,13 @@ fn an_environment_lives_from_create_to_remove() {
     let store = EnvironmentStore::open(root.path());
     assert_eq!(store.list().unwrap(), []);
 
-    let mut told = Vec::new();
+    let mut installs = false;
     let built = store
-        .create(&spec("small", &["six"], &["six"]), &mut |line| {
-            told.push(line.to_owned());
+        .create(&spec("small", &["six"], &["six"]), &mut |step| {
+            installs |= step == BuildStep::Installing;
         })
         .unwrap();
-    assert!(
-        told.iter().any(|line| line.contains("installing")),
-        "{told:?}"
-    );
+    assert!(installs);
     assert_eq!(built.name(), "small");
     assert_eq!(built.preload(), ["six"]);
     assert!(built.version() >= (3, 10, 0));

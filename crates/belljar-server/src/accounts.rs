@@ -3,6 +3,9 @@
 //! It is counted in memory and written to disk every two seconds, so that a request pays for no write: a service
 //! that dies forgets what was used in the last two seconds. What is under way when a quota is reached is not
 //! cut off, but for runs, which are stopped: nothing new begins.
+//!
+//! Each node of a cluster counts for itself, and reads every two seconds what the others have written. So a tenant may
+//! use more than its quota by what the nodes spend in four seconds: two until it is written, and two until it is read.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -35,6 +38,8 @@ pub(crate) struct Accounts {
     quotas: HashMap<TenantName, Amounts>,
     day: i64,
     spent: HashMap<TenantName, Amounts>,
+    /// What was used on a day on other nodes, as far as they have written it.
+    elsewhere: (i64, HashMap<TenantName, Amounts>),
     /// The day that was left last, and what was used on it: a clock that is set comes back to it.
     last: (i64, HashMap<TenantName, Amounts>),
     /// Microseconds that are no whole millisecond yet.
@@ -55,6 +60,25 @@ impl Accounts {
         (self.day, self.spent) = (day, spent);
     }
 
+    /// What was used on a day on other nodes.
+    pub(crate) fn set_elsewhere(&mut self, day: i64, spent: HashMap<TenantName, Amounts>) {
+        self.elsewhere = (day, spent);
+    }
+
+    /// Today's use on other nodes.
+    fn elsewhere(&self, tenant: &TenantName) -> Option<&Amounts> {
+        let (day, spent) = &self.elsewhere;
+        spent.get(tenant).filter(|_| *day == self.day)
+    }
+
+    /// Today's use on all nodes.
+    fn used(&self, tenant: &TenantName, quota: Quota) -> u64 {
+        let all = [self.spent.get(tenant), self.elsewhere(tenant)];
+        let all = all.into_iter().flatten();
+        let amounts = all.filter_map(|amounts| amounts.get(&quota).copied());
+        amounts.fold(0, u64::saturating_add)
+    }
+
     pub(crate) fn limit(&self, tenant: &TenantName, quota: Quota) -> Option<u64> {
         self.quotas.get(tenant)?.get(&quota).copied()
     }
@@ -66,7 +90,12 @@ impl Accounts {
     /// What a tenant has used today.
     pub(crate) fn spent(&mut self, tenant: &TenantName) -> Amounts {
         self.roll_over(today());
-        self.spent.get(tenant).cloned().unwrap_or_default()
+        let mut all = self.spent.get(tenant).cloned().unwrap_or_default();
+        for (quota, amount) in self.elsewhere(tenant).into_iter().flatten() {
+            let sum = all.entry(*quota).or_default();
+            *sum = sum.saturating_add(*amount);
+        }
+        all
     }
 
     pub(crate) fn add(&mut self, tenant: &TenantName, used: &[(Quota, u64)]) {
@@ -102,11 +131,7 @@ impl Accounts {
     pub(crate) fn left(&mut self, tenant: &TenantName, quota: Quota) -> Option<u64> {
         self.roll_over(today());
         let limit = self.limit(tenant, quota)?;
-        let spent = self
-            .spent
-            .get(tenant)
-            .and_then(|spent| spent.get(&quota).copied());
-        Some(limit.saturating_sub(spent.unwrap_or_default()))
+        Some(limit.saturating_sub(self.used(tenant, quota)))
     }
 
     /// Refuses what would use more of what is used up for today.
@@ -117,9 +142,7 @@ impl Accounts {
         for quota in quotas {
             if self.left(tenant, *quota) == Some(0) {
                 let limit = self.limit(tenant, *quota).unwrap_or_default();
-                let spent = self.spent.get(tenant);
-                let used = spent.and_then(|spent| spent.get(quota).copied());
-                return Err(exceeded(*quota, used.unwrap_or_default(), limit));
+                return Err(exceeded(*quota, self.used(tenant, *quota), limit));
             }
         }
         Ok(())
@@ -246,6 +269,25 @@ mod tests {
         let mut again = accounts.take_changed();
         again.sort();
         assert_eq!(again, expected);
+    }
+
+    /// What other nodes have used counts, on its day, and is never written as this node's own.
+    #[test]
+    fn the_use_of_other_nodes_counts() {
+        let a: TenantName = "a".parse().unwrap();
+        let amounts = |tokens| Amounts::from([(Quota::Tokens, tokens)]);
+        let of_a = |tokens| HashMap::from([(a.clone(), amounts(tokens))]);
+        let mut accounts = Accounts::default();
+        accounts.set_quotas(of_a(10));
+        accounts.set_elsewhere(today(), of_a(7));
+        assert_eq!(accounts.left(&a, Quota::Tokens), Some(3));
+        accounts.add(&a, &[(Quota::Tokens, 3)]);
+        let problem = accounts.check(&a, &Quota::OF_RUNS).unwrap_err();
+        assert!(problem.detail.contains("10 of its quota"), "{problem:?}");
+        assert_eq!(accounts.spent(&a), amounts(10));
+        assert_eq!(accounts.take_changed(), [(today(), a.clone(), amounts(3))]);
+        accounts.set_elsewhere(today() - 1, of_a(7));
+        assert_eq!(accounts.left(&a, Quota::Tokens), Some(7));
     }
 
     /// A clock that is set on and back, as around midnight, gives nobody a quota twice and forgets nothing.

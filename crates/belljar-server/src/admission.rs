@@ -12,16 +12,19 @@ use axum::http::{HeaderMap, HeaderValue};
 use belljar_sandbox::{DiskAllowance, HostMemory};
 
 use belljar_agent::Budget;
-use belljar_sandbox::protocol::Outcome;
+use belljar_sandbox::protocol::{Outcome, Walls};
 
 use crate::accounts::{Accounts, DAY, DayOfTenant, exceeded, until_tomorrow};
 use crate::charged::ChargedBytes;
+use crate::isolation::LeastIsolation;
 use crate::options::ServerOptions;
 use crate::problem::{Code, Problem};
+use crate::starting_memory::{StartingMemory, first_memory};
 use crate::tenants::{Amounts, Quota, TenantName};
 
 /// The share of a session's memory limit that is set aside for it: a hundredth, about what a session that
-/// has just begun holds. Few sessions use what they may; those that do are seen in what is available.
+/// has just begun holds. Few sessions use what they may; those that do are seen in what is available. A hibernated
+/// session has its share, too, so sessions of other tiers have no more than it.
 const RESERVED_SHARE: u64 = 100;
 
 /// Memory of the host that no session is started from: this, or a sixteenth of all of it. Sessions that are
@@ -61,12 +64,15 @@ pub(crate) struct Admission {
     memory: fn() -> Option<HostMemory>,
     /// Bytes in memory.
     pub(crate) charged: Arc<ChargedBytes>,
+    /// Least isolation of tenants.
+    pub(crate) isolation: LeastIsolation,
 }
 
 #[derive(Debug, Default)]
 struct Used {
     sessions: usize,
     reserved: u64,
+    starting: StartingMemory,
     transfers: usize,
     runs: usize,
     tenants: HashMap<TenantName, TenantUse>,
@@ -168,16 +174,20 @@ impl Admission {
             used: Mutex::default(),
             memory: HostMemory::now,
             charged: ChargedBytes::new(HostMemory::now()),
+            isolation: LeastIsolation::default(),
         })
     }
 
-    /// Permits for sessions that may use so much memory each: all of them, or none.
+    /// Permits for sessions of this isolation that may use so much memory each: all of them, or none. Every session
+    /// of a tenant needs one.
     pub(crate) fn sessions(
         self: &Arc<Self>,
         tenant: &TenantName,
         count: usize,
         memory_bytes: u64,
+        isolation: Walls,
     ) -> Result<Vec<Permit>, Problem> {
+        self.isolation.check(tenant, isolation)?;
         let memory = (self.memory)();
         let mut used = self.used();
         used.accounts.check(tenant, &Quota::OF_CELLS)?;
@@ -208,18 +218,24 @@ impl Admission {
         }
         let each = memory_bytes / RESERVED_SHARE;
         let all = each.saturating_mul(count as u64);
+        let first = first_memory(isolation, memory_bytes).map(|each| each * count as u64);
+        let starting = used.starting.bytes(Instant::now());
         if let Some(HostMemory { total, available }) = memory
-            && let wanted = all + KEPT_FREE.max(total / KEPT_FREE_SHARE)
-            && (reserved + wanted > total || wanted > available)
+            && let wanted = first.unwrap_or(all) + KEPT_FREE.max(total / KEPT_FREE_SHARE)
+            && (reserved + wanted > total || starting + wanted > available)
         {
             let detail = "not enough free memory for another session";
             return Err(Problem::new(Code::MemoryShort, detail).after(5));
         }
+        let of_tenant = used.tenant_mut(tenant);
         of_tenant.creates.left -= wanted;
         of_tenant.sessions += count;
         of_tenant.memory += all_memory;
         used.sessions += count;
         used.reserved += all;
+        if let Some(first) = first {
+            used.starting.add(Instant::now(), first);
+        }
         drop(used);
         let kind = PermitKind::Session {
             reserved: each,
@@ -337,6 +353,11 @@ impl Admission {
         Ok(self.permit(tenant, PermitKind::Run))
     }
 
+    /// How many more runs there may be.
+    pub(crate) fn free_runs(&self) -> usize {
+        self.max_runs.saturating_sub(self.used().runs)
+    }
+
     /// What a tenant may still do, as the IETF's draft on rate limit fields has it.
     pub(crate) fn tell(&self, tenant: &TenantName, headers: &mut HeaderMap) {
         let mut used = self.used();
@@ -449,6 +470,11 @@ impl Admission {
     /// What tenants have used today, before the service was started.
     pub(crate) fn set_spent(&self, day: i64, spent: HashMap<TenantName, Amounts>) {
         self.used().accounts.set_spent(day, spent);
+    }
+
+    /// What was used on a day on other nodes.
+    pub(crate) fn set_elsewhere(&self, day: i64, spent: HashMap<TenantName, Amounts>) {
+        self.used().accounts.set_elsewhere(day, spent);
     }
 
     /// Counts what a tenant has used.
@@ -605,6 +631,11 @@ impl Permit {
     pub(crate) fn tenant(&self) -> &TenantName {
         &self.tenant
     }
+
+    /// Refuses further use of a session of this isolation, if it is no longer strong enough.
+    pub(crate) fn check_isolation(&self, isolation: Walls) -> Result<(), Problem> {
+        self.admission.isolation.check(&self.tenant, isolation)
+    }
 }
 
 impl Drop for Permit {
@@ -659,7 +690,7 @@ mod tests {
 
     fn refused(admission: &Arc<Admission>, name: &str, count: usize) -> Code {
         admission
-            .sessions(&tenant(name), count, 1 << 30)
+            .sessions(&tenant(name), count, 1 << 30, Walls::Full)
             .unwrap_err()
             .code
     }
@@ -667,9 +698,13 @@ mod tests {
     #[test]
     fn permits_are_counted_and_given_back() {
         let admission = admission(|| None);
-        let two = admission.sessions(&tenant("a"), 2, 1 << 30).unwrap();
+        let two = admission
+            .sessions(&tenant("a"), 2, 1 << 30, Walls::Full)
+            .unwrap();
         assert_eq!(refused(&admission, "a", 2), Code::TooManySessions);
-        let _two_more = admission.sessions(&tenant("b"), 2, 1 << 30).unwrap();
+        let _two_more = admission
+            .sessions(&tenant("b"), 2, 1 << 30, Walls::Full)
+            .unwrap();
         assert_eq!(refused(&admission, "a", 1), Code::ServiceFull);
         drop(two);
         let (sessions, cells, taken) = admission.totals();
@@ -683,7 +718,11 @@ mod tests {
         };
         assert_eq!(taken("service"), (2, Some(4)));
         assert_eq!(taken("tenant"), (2, Some(3)));
-        assert!(admission.sessions(&tenant("a"), 2, 1 << 30).is_ok());
+        assert!(
+            admission
+                .sessions(&tenant("a"), 2, 1 << 30, Walls::Full)
+                .is_ok()
+        );
     }
 
     #[test]
@@ -695,7 +734,51 @@ mod tests {
             })
         });
         assert_eq!(refused(&short, "a", 1), Code::MemoryShort);
-        assert!(short.sessions(&tenant("a"), 1, 1000 << 20).is_ok());
+        assert!(
+            short
+                .sessions(&tenant("a"), 1, 1000 << 20, Walls::Full)
+                .is_ok()
+        );
+    }
+
+    /// However many are requested at once: what they will hold is free when they are admitted.
+    #[test]
+    fn memory_of_sessions_that_start_is_set_aside() {
+        let admitted = |isolation: Walls, memory_bytes: u64| {
+            let options = ServerOptions {
+                tenant_sessions: 10_000,
+                max_sessions: 10_000,
+                creates_per_second: 10_000,
+                ..ServerOptions::default()
+            };
+            let mut admission = Admission::new(&options);
+            // What is free does not change while they start.
+            Arc::get_mut(&mut admission).unwrap().memory = || {
+                Some(HostMemory {
+                    total: 16 << 30,
+                    available: 9 << 30,
+                })
+            };
+            let one = || admission.sessions(&tenant("a"), 1, memory_bytes, isolation);
+            let permits = std::iter::from_fn(|| one().ok());
+            let count = permits.take(1000).count() as u64;
+            let left = one().map(drop).map_err(|problem| problem.code);
+            (count, left)
+        };
+        // 8 GiB, since a sixteenth of all memory is kept free.
+        let free = 8 << 30;
+        for (isolation, memory) in [
+            (Walls::Gvisor, 1 << 30),
+            (Walls::Gvisor, 64 << 20),
+            (Walls::Container, 1 << 30),
+            (Walls::Container, 64 << 20),
+            (Walls::Container, 32 << 30),
+        ] {
+            let each = first_memory(isolation, memory).unwrap();
+            let expected = (free / each, Err(Code::MemoryShort));
+            assert_eq!(admitted(isolation, memory), expected, "{isolation:?}");
+        }
+        assert_eq!(admitted(Walls::Full, 1 << 30), (1000, Ok(())));
     }
 
     /// One tenant takes all of its own and none of another's.
@@ -755,8 +838,8 @@ mod tests {
         let mut admission = admission(|| None);
         let inner = Arc::get_mut(&mut admission).unwrap();
         inner.creates_per_second = 1;
-        drop(admission.sessions(&tenant("a"), 2, 0).unwrap());
+        drop(admission.sessions(&tenant("a"), 2, 0, Walls::Full).unwrap());
         assert_eq!(refused(&admission, "a", 1), Code::TooManyCreates);
-        assert!(admission.sessions(&tenant("b"), 1, 0).is_ok());
+        assert!(admission.sessions(&tenant("b"), 1, 0, Walls::Full).is_ok());
     }
 }

@@ -96,7 +96,7 @@ async fn pump(
         belljar.outcome.cpu_us = Empty,
         belljar.outcome.duration_us = Empty,
     );
-    let sent = entry.session().ok();
+    let sent = entry.any_session().ok();
     let sent = sent.and_then(|session| session.sent_bytes());
     let end = loop {
         match run.next().await {

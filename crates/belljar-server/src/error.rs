@@ -45,6 +45,20 @@ pub enum ServerError {
         "`{0}` is not a domain name, so ports cannot have names below it\nhint: give `--ports-domain` a name such as `ports.example.org`, or `localhost`"
     )]
     PortsDomain(String),
+    /// The object store or the database of the cluster cannot be used.
+    #[error(transparent)]
+    Objects(#[from] belljar_journal::Error),
+    /// A node of a cluster without what all nodes share.
+    #[error(
+        "a node of a cluster needs {0}, which all nodes share\nhint: give `--database` and `--objects`, the same for each node"
+    )]
+    NotShared(&'static str),
+    /// Another service has the prefix of the object store.
+    #[error(
+        "another service uses this prefix of the object store\nhint: give this one its own prefix with `--objects`, or use \
+         the data directory of the other one"
+    )]
+    ObjectsInUse,
     /// No random numbers.
     #[error("no random numbers are available")]
     NoRandom,

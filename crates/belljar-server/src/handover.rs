@@ -9,9 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use belljar_sandbox::protocol::Walls;
 use belljar_sandbox::{
     AllowList, Checkpoints, DetachedSession, DiskFull, Engine, Error, Limits, Network, Packages,
-    SessionOptions, Settled, SnapshotError, Variables,
+    SavedSnapshot, SessionOptions, Settled, SnapshotError, Variables,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
@@ -19,8 +20,10 @@ use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::error::ServerError;
 use crate::label::Label;
+use crate::new_session::{NewSession, OldSession};
+use crate::object_snapshots::ObjectSnapshots;
 use crate::service::Service;
-use crate::sessions::{NewSession, OldSession, SessionEntry};
+use crate::sessions::SessionEntry;
 use crate::tenants::{KeptSession, Saved, TenantName};
 
 /// How long sessions are saved after the grace period of running cells. Units and charts wait longer for the end of the
@@ -37,6 +40,10 @@ const AT_ONCE: usize = 8;
 const NOT_IN_TIME: &str = "the service was stopped before it was saved";
 const CRASHED: &str = "the service ended without saving it";
 const UNREADABLE: &str = "its record cannot be read";
+const ELSEWHERE: &str = "its snapshot is in an object store, and the service has none";
+
+/// How the names of snapshots in the data directory end; those in an object store end in a hash.
+const FILE: &str = ".snapshot";
 
 /// What is known of a session besides its snapshot.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,6 +59,9 @@ struct SessionRecord {
     #[serde(default)]
     mounts: Vec<String>,
     environment: String,
+    /// None of an older service, which had one for all.
+    #[serde(default)]
+    isolation: Option<Walls>,
     /// Secrets are not stored.
     #[serde(default)]
     variables: BTreeMap<String, String>,
@@ -107,6 +117,7 @@ impl SessionEntry {
             packages: self.options.packages.clone(),
             mounts: self.options.mounts.clone(),
             environment: self.environment.clone(),
+            isolation: Some(self.isolation),
             variables: self.options.variables.as_map().clone(),
             label: self.label(),
             forked_from: self.forked_from.clone(),
@@ -191,7 +202,7 @@ impl Service {
         slots: &Semaphore,
         cells: Instant,
     ) -> Result<DetachedSession, Error> {
-        let Ok(session) = entry.session() else {
+        let Ok(session) = entry.any_session() else {
             return Err(Error::Ended("it ended while the service stopped".into()));
         };
         let settled = session.settle(cells).await?;
@@ -232,7 +243,7 @@ impl Service {
         Ok(detached)
     }
 
-    /// Writes down that a session is saved, once its snapshot has its name on disk.
+    /// Writes down that a session is saved, once its snapshot has its name on disk or in the store.
     async fn keep(
         &self,
         entry: &SessionEntry,
@@ -240,8 +251,13 @@ impl Service {
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
         let directory = self.hibernated.clone();
         spawn_blocking(move || std::fs::File::open(directory)?.sync_all()).await??;
-        let name = detached.snapshot.file_name().unwrap_or_default();
-        let name = name.to_string_lossy().into_owned();
+        let name = match detached.snapshot {
+            SavedSnapshot::Stored(name) => name,
+            SavedSnapshot::File(path) => {
+                let name = path.file_name().unwrap_or_default();
+                name.to_string_lossy().into_owned()
+            }
+        };
         let kept = entry.to_kept(Saved::Snapshot(name), detached.lost);
         Ok(self.tenants.keep_session(&kept).await?)
     }
@@ -258,7 +274,10 @@ impl Service {
     }
 
     /// Lists the sessions of the service before this one.
-    pub(crate) async fn take_over_sessions(&self) -> Result<(), ServerError> {
+    pub(crate) async fn take_over_sessions(
+        &self,
+        stored: Option<&ObjectSnapshots>,
+    ) -> Result<(), ServerError> {
         self.idempotency
             .take_over(self.tenants.request_keys().await?);
         let kept = self.tenants.kept_sessions().await?;
@@ -278,6 +297,9 @@ impl Service {
             *(if restored { &mut found } else { &mut lost }) += 1;
         }
         remove_others(&self.hibernated, &files);
+        if let Some(stored) = stored {
+            stored.keep_only(&files).await?;
+        }
         self.metrics.taken_over(found, lost);
         if found + lost > 0 {
             tracing::info!(
@@ -301,6 +323,7 @@ impl Service {
             options: SessionOptions::default(),
             allow: Vec::new(),
             environment: String::new(),
+            isolation: Walls::default(),
             label: Label::default(),
             forked_from: None,
             cells: 0,
@@ -308,6 +331,7 @@ impl Service {
         let mut created = UNIX_EPOCH;
         let mut lost = Vec::new();
         let mut saved = kept.saved;
+        let mut engine = None;
         match record {
             Some(record) => {
                 record.limits.apply(&mut options.limits);
@@ -321,25 +345,37 @@ impl Service {
                 options.network = network(&new.allow)?;
                 options.packages = still_permitted(&options.packages, record.packages, &mut lost);
                 (new.environment, new.label) = (record.environment, record.label);
-                options.mounts = self.still_offered(&new.environment, record.mounts, &mut lost);
+                // Never behind other walls than before.
+                let isolation = record.isolation.map(Walls::as_str);
+                let chosen = self.engines.choose(Some(&new.environment), isolation, None);
+                engine = chosen.ok();
+                let walls = engine.map(Engine::walls).or(record.isolation);
+                new.isolation = walls.unwrap_or_default();
+                options.mounts = still_offered(engine, record.mounts, &mut lost);
             }
             None => saved = Saved::Lost(UNREADABLE.into()),
         }
         let session = match saved {
-            Saved::Snapshot(name) => match self.engine(Some(&new.environment)) {
-                Ok(engine) => {
-                    let snapshot = self.hibernated.join(name);
+            Saved::Snapshot(name) => match engine {
+                Some(engine) => {
+                    let snapshot = if name.ends_with(FILE) {
+                        SavedSnapshot::File(self.hibernated.join(name))
+                    } else {
+                        SavedSnapshot::Stored(name)
+                    };
                     let detached = DetachedSession { snapshot, lost };
                     match engine.attach(detached, options.clone()).await {
                         Ok(session) => Ok(session),
                         // It was woken, and its service was killed before it was saved again.
                         Err(Error::Snapshot(SnapshotError::Io(_))) => Err(CRASHED.to_owned()),
+                        Err(Error::NoSnapshotStore) => Err(ELSEWHERE.to_owned()),
                         Err(error) => return Err(error.into()),
                     }
                 }
-                Err(_) => Err(format!(
-                    "the service no longer offers its environment `{}`",
-                    new.environment
+                None => Err(format!(
+                    "the service no longer offers its environment `{}` with isolation `{}`",
+                    new.environment,
+                    new.isolation.as_str()
                 )),
             },
             Saved::Lost(why) => Err(why),
@@ -357,23 +393,6 @@ impl Service {
         Ok(restored)
     }
 
-    /// The directories that are still offered.
-    fn still_offered(
-        &self,
-        environment: &str,
-        mounts: Vec<String>,
-        lost: &mut Vec<String>,
-    ) -> Vec<String> {
-        let engine = self.engine(Some(environment)).ok();
-        let offered = engine.map(Engine::directories).unwrap_or_default();
-        let is_offered = |name: &String| offered.iter().any(|known| known.name() == name);
-        let (kept, gone): (Vec<_>, Vec<_>) = mounts.into_iter().partition(is_offered);
-        lost.extend(gone.iter().map(|name| {
-            format!("the directory `/data/{name}` is gone: the service no longer offers it")
-        }));
-        kept
-    }
-
     /// The hosts that are still on the service's allow-list.
     fn still_allowed(&self, allow: Vec<String>, lost: &mut Vec<String>) -> Vec<String> {
         let (kept, gone): (Vec<_>, Vec<_>) = allow
@@ -386,6 +405,21 @@ impl Service {
         }));
         kept
     }
+}
+
+/// The directories that are still offered.
+fn still_offered(
+    engine: Option<&Engine>,
+    mounts: Vec<String>,
+    lost: &mut Vec<String>,
+) -> Vec<String> {
+    let offered = engine.map(Engine::directories).unwrap_or_default();
+    let is_offered = |name: &String| offered.iter().any(|known| known.name() == name);
+    let (kept, gone): (Vec<_>, Vec<_>) = mounts.into_iter().partition(is_offered);
+    lost.extend(gone.iter().map(|name| {
+        format!("the directory `/data/{name}` is gone: the service no longer offers it")
+    }));
+    kept
 }
 
 /// The packages of a session that the service still permits.
@@ -416,7 +450,7 @@ fn network(allow: &[String]) -> Result<Network, ServerError> {
 async fn in_order(entries: Vec<Arc<SessionEntry>>) -> Vec<Arc<SessionEntry>> {
     let look = move || {
         let memory = |entry: &Arc<SessionEntry>| {
-            let session = entry.session().ok()?;
+            let session = entry.any_session().ok()?;
             session.in_use()?.memory_bytes
         };
         let sized = entries.into_iter().map(|entry| {

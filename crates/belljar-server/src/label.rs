@@ -198,7 +198,7 @@ impl LabelFilter {
     }
 }
 
-fn is_text(text: &str, most: usize) -> bool {
+pub(crate) fn is_text(text: &str, most: usize) -> bool {
     text.chars().count() <= most && !text.chars().any(char::is_control)
 }
 

@@ -26,10 +26,12 @@ mod connection;
 mod credentials;
 mod demo;
 mod error;
+mod forward;
 mod framing;
 mod guard;
 mod handover;
 mod idempotency;
+mod isolation;
 mod kept_cells;
 mod kernels;
 mod label;
@@ -38,7 +40,10 @@ mod lock;
 mod logins;
 mod mcp;
 mod metrics;
+mod new_session;
 mod node;
+mod node_clients;
+mod object_snapshots;
 mod offload;
 mod openapi;
 mod options;
@@ -55,6 +60,7 @@ mod server;
 mod service;
 mod sessions;
 mod start_queue;
+mod starting_memory;
 mod streams;
 mod tenants;
 mod tls;
@@ -64,10 +70,11 @@ mod work;
 
 pub use error::ServerError;
 pub use openapi::{openapi, openapi_admin};
-pub use options::{OfferedModel, RunsOptions, ServerOptions};
+pub use options::{ClusterOptions, OfferedModel, RunsOptions, ServerOptions};
 pub use problem::{Code, ERRORS_PAGE};
 pub use server::Server;
 pub use tenants::{
-    Amounts, AuditEvent, KeyInfo, NewKey, Quota, Scope, TenantName, Tenants, TenantsError,
+    Amounts, AuditEvent, ISOLATION_TIERS, KeyInfo, NewKey, Quota, Scope, TenantName, Tenants,
+    TenantsError, parse_isolation,
 };
 pub use tls::{Tls, TlsError};

@@ -12,7 +12,7 @@ use std::time::Duration;
 use belljar_agent::{Control, Progress, Start};
 use belljar_mcp::{CallError, Permits, Runs, Server, Sessions};
 use belljar_sandbox::Error;
-use belljar_sandbox::protocol::Event;
+use belljar_sandbox::protocol::{Event, Walls};
 use rmcp::model::RequestId;
 use rmcp::transport::streamable_http_server::session::SessionManager as _;
 use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
@@ -214,6 +214,7 @@ pub(crate) async fn server(
             approvals: options.approvals.clone(),
             parent: None,
             environment: None,
+            isolation: None,
             client: None,
         };
         server = server.runs(Runs::new(agent, start).for_tenants());
@@ -239,15 +240,23 @@ impl From<Problem> for CallError {
 }
 
 impl Permits for TenantPermits {
-    fn sessions(&self, count: usize) -> Result<Vec<belljar_mcp::Permit>, CallError> {
+    fn sessions(
+        &self,
+        count: usize,
+        isolation: Walls,
+    ) -> Result<Vec<belljar_mcp::Permit>, CallError> {
         let permits = self
             .admission
-            .sessions(&self.tenant, count, self.memory_bytes);
+            .sessions(&self.tenant, count, self.memory_bytes, isolation);
         let permits = permits?;
         Ok(permits
             .into_iter()
             .map(|permit| Box::new(permit) as _)
             .collect())
+    }
+
+    fn least_isolation(&self) -> Option<Walls> {
+        self.admission.isolation.get(&self.tenant)
     }
 
     fn cell(&self, code: usize) -> Result<belljar_mcp::Permit, CallError> {

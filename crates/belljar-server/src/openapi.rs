@@ -1,6 +1,8 @@
 //! The OpenAPI document: paths from the handlers, types of the protocol from their JSON Schema.
 
-use belljar_agent::{Approval, Budget, Evidence, ExitReason, Policy, RunEvent, Spent};
+use belljar_agent::{
+    Approval, Budget, Evidence, ExitReason, Policy, Reproduction, RunEvent, Spent,
+};
 use belljar_sandbox::protocol::{Artifact, Event, Language, NameInfo, Outcome};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
@@ -32,6 +34,7 @@ use crate::problem::ProblemBody;
         (name = "ports", description = "Programs of a session that listen, on host names of their own."),
         (name = "files", description = "Files of a session's workspace."),
         (name = "runs", description = "Agents that work on a task, each in its own session."),
+        (name = "shared", description = "Read-only views of runs, for whoever has a share link."),
         (name = "keys", description = "The key of the client; login of browsers.")
     )
 )]
@@ -52,6 +55,7 @@ struct Document;
         (name = "tenants", description = "Tenants, their quotas and their use."),
         (name = "keys", description = "API keys of tenants."),
         (name = "sessions", description = "The live sessions of all tenants."),
+        (name = "runs", description = "The live runs of all tenants."),
         (name = "audit", description = "The audit log.")
     )
 )]
@@ -81,6 +85,9 @@ pub fn openapi() -> Value {
     let mut document = Document::openapi();
     document.merge(api::document());
     let mut document = with_keys(document);
+    document["components"]["securitySchemes"]["share"] = json!({
+        "type": "http", "scheme": "bearer", "description": "Token of a share link: `bjs_ID_SECRET`."
+    });
 
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
@@ -99,6 +106,7 @@ pub fn openapi() -> Value {
     generator.subschema_for::<ExitReason>();
     generator.subschema_for::<Language>();
     generator.subschema_for::<Policy>();
+    generator.subschema_for::<Reproduction>();
     generator.subschema_for::<Spent>();
     let types = generator.take_definitions(true);
     if let Some(schemas) = document["components"]["schemas"].as_object_mut() {

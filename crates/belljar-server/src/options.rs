@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_agent::{Approvals, Budget, Dialect, Provider};
+use belljar_journal::Objects;
+use belljar_sandbox::SessionOptions;
 use belljar_sandbox::protocol::Language;
-use belljar_sandbox::{Engine, SessionOptions};
 
 use crate::error::ServerError;
 use crate::tls::Tls;
@@ -22,8 +23,6 @@ pub struct ServerOptions {
     pub session: SessionOptions,
     /// Hosts that sessions may request, as entries of an allow-list; none by default.
     pub allow: Vec<String>,
-    /// Engines of further environments, which a session may choose by name.
-    pub environments: Vec<Engine>,
     /// Host names of the service besides the listening address: what a reverse proxy passes on as `Host`.
     pub hosts: Vec<String>,
     /// Domain below which ports of sessions have their names, `PORT-SESSION.DOMAIN`; none by default, and no ports.
@@ -57,6 +56,10 @@ pub struct ServerOptions {
     pub mcp_idle: Duration,
     /// Shutdown grace period for running cells.
     pub drain: Duration,
+    /// Object store for blobs of runs and snapshots of hibernated sessions; the data directory by default.
+    pub objects: Option<Objects>,
+    /// The cluster that this service is a node of; none by default. It needs tenants in the same database, and objects.
+    pub cluster: Option<ClusterOptions>,
     /// Options of runs.
     pub runs: RunsOptions,
     /// Demo mode: requests without a key belong to the tenant `demo`, and the model of runs is
@@ -79,6 +82,38 @@ impl ServerOptions {
         match &self.tls {
             Some(tls) => Ok(Some(Arc::clone(tls))),
             None => Err(ServerError::InsecureAdmin(address)),
+        }
+    }
+}
+
+/// How a service is a node of a cluster.
+#[derive(Clone)]
+pub struct ClusterOptions {
+    /// PostgreSQL database of the cluster.
+    pub database: String,
+    /// Address of this node for other nodes, such as `https://10.0.0.1:7878`.
+    pub address: String,
+    /// How long a node may be silent before others take over its runs: the same for each node.
+    pub lease: Duration,
+}
+
+impl std::fmt::Debug for ClusterOptions {
+    /// The database may have a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClusterOptions")
+            .field("address", &self.address)
+            .field("lease", &self.lease)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ClusterOptions {
+    /// With a lease of five seconds.
+    pub fn new(database: impl Into<String>, address: impl Into<String>) -> Self {
+        Self {
+            database: database.into(),
+            address: address.into(),
+            lease: Duration::from_secs(5),
         }
     }
 }
@@ -140,7 +175,6 @@ impl Default for ServerOptions {
         Self {
             session: SessionOptions::default(),
             allow: Vec::new(),
-            environments: Vec::new(),
             hosts: Vec::new(),
             ports_domain: None,
             tls: None,
@@ -157,6 +191,8 @@ impl Default for ServerOptions {
             jupyter: false,
             mcp_idle: Duration::from_hours(1),
             drain: Duration::from_secs(30),
+            objects: None,
+            cluster: None,
             runs: RunsOptions::default(),
             demo: false,
         }

@@ -73,6 +73,7 @@ codes! {
     StepNotFound "step_not_found" NOT_FOUND never "No such completed step";
     ApprovalNotFound "approval_not_found" NOT_FOUND never "No such pending approval";
     TenantNotFound "tenant_not_found" NOT_FOUND never "No such tenant";
+    ShareNotFound "share_not_found" NOT_FOUND never "No such share link";
     KeyNotFound "key_not_found" NOT_FOUND never "No such key";
     FileNotFound "file_not_found" NOT_FOUND never "No such file";
     MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED never "Method not allowed for this route";
@@ -89,6 +90,8 @@ codes! {
     MountNotOffered "mount_not_offered" BAD_REQUEST never "The service does not offer this directory";
     PortNotOffered "port_not_offered" BAD_REQUEST never "The service does not offer this port";
     EnvironmentNotOffered "environment_not_offered" BAD_REQUEST never "The service does not offer this environment";
+    IsolationNotOffered "isolation_not_offered" BAD_REQUEST never "The service does not offer this isolation";
+    IsolationTooWeak "isolation_too_weak" FORBIDDEN never "The isolation is below the tenant's minimum";
     ModelNotOffered "model_not_offered" BAD_REQUEST never "The service does not offer this model";
     BodyTooLarge "body_too_large" PAYLOAD_TOO_LARGE never "The body is too large";
     BodyTimeout "body_timeout" REQUEST_TIMEOUT again "The body did not arrive in time";
@@ -114,6 +117,8 @@ codes! {
     ApprovalNotCode "approval_not_code" CONFLICT never "Only code can be edited";
     RunEnded "run_ended" CONFLICT never "The run has ended";
     RunNotEnded "run_not_ended" CONFLICT again "The run has not ended";
+    RunNotReproducible "run_not_reproducible" CONFLICT never "The code of the run cannot be run again";
+    OtherNode "other_node" CONFLICT again "Another node has this run";
     RunBusy "run_busy" CONFLICT again "The run is being started or left";
     FileTooLarge "file_too_large" PAYLOAD_TOO_LARGE never "The file exceeds the transfer limit";
     CommandNotStarted "command_not_started" UNPROCESSABLE_ENTITY never "The command cannot be started";
@@ -140,6 +145,9 @@ codes! {
     ServiceFull "service_full" SERVICE_UNAVAILABLE again "The service is at its limit";
     MemoryShort "memory_short" SERVICE_UNAVAILABLE again "The host is short of memory";
     Draining "draining" SERVICE_UNAVAILABLE again "The service is shutting down";
+    NodeFenced "node_fenced" SERVICE_UNAVAILABLE again "This node cannot act for its runs now";
+    NodeLost "node_lost" SERVICE_UNAVAILABLE again "The node that has it does not run";
+    NodeBrokeOff "node_broke_off" BAD_GATEWAY never "The node that has it broke off";
     SessionNotStarted "session_not_started" SERVICE_UNAVAILABLE again "The session cannot be started";
     StorageFull "storage_full" INSUFFICIENT_STORAGE again "The disk of the service is full";
     StorageFailed "storage_failed" SERVICE_UNAVAILABLE again "The service cannot write to its disk";

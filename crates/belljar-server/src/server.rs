@@ -11,7 +11,8 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
-use belljar_sandbox::{Engine, HostMemory};
+use belljar_journal::{Membership, NodeOptions};
+use belljar_sandbox::{EngineSet, HostMemory};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -20,6 +21,7 @@ use crate::connection;
 use crate::error::ServerError;
 use crate::guard::Hosts;
 use crate::node::{make_directory, make_private_file, node_id};
+use crate::object_snapshots::{ObjectSnapshots, claim};
 use crate::options::ServerOptions;
 use crate::port_access::Ports;
 use crate::sandbox_tokens::SandboxTokens;
@@ -40,10 +42,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// A service with the sessions of this engine, and of those of [`ServerOptions::environments`]. Its data directory has its keys and the id of its node.
+    /// A service with the sessions of an engine or of several. Its data directory has its keys and the id of its
+    /// node.
     pub async fn new(
-        engine: Engine,
-        tenants: Tenants,
+        engines: impl Into<EngineSet>,
+        mut tenants: Tenants,
         data: &Path,
         mut options: ServerOptions,
     ) -> Result<Self, ServerError> {
@@ -74,11 +77,41 @@ impl Server {
         }
         empty(&spool).map_err(failed)?;
         let node = node_id(data).map_err(failed)?;
+        tenants.serve_node(&node, data).await?;
+        let mut snapshots = None;
+        let membership = match &options.cluster {
+            None => None,
+            Some(cluster) => {
+                if !tenants.is_shared() {
+                    return Err(ServerError::NotShared("tenants in a database"));
+                }
+                if options.objects.is_none() {
+                    return Err(ServerError::NotShared("an object store"));
+                }
+                let mut joins = NodeOptions::new(&node, &cluster.address);
+                joins.lease = cluster.lease;
+                // The caller's future need not hold it.
+                let joined = Box::pin(Membership::join(&cluster.database, joins));
+                Some(joined.await?)
+            }
+        };
+        if let Some(objects) = &options.objects {
+            let owner = match &membership {
+                Some(membership) => Box::pin(membership.node().cluster()).await?,
+                None => node.clone(),
+            };
+            claim(objects, &owner).await?;
+            let stored = ObjectSnapshots::new(objects, &node);
+            options.session.snapshot_store = Some(stored.clone());
+            snapshots = Some(stored);
+        }
         let tokens = options.e2b.then(|| SandboxTokens::open(data)).transpose();
         let access = (ports, tokens.map_err(failed)?);
-        let service = Service::new(engine, tenants, options, demo, access, (node, data), lock);
+        let engines = engines.into();
+        let place = (node, data, membership);
+        let service = Service::new(engines, tenants, options, demo, access, place, lock);
         service.read_accounts().await?;
-        service.take_over_sessions().await?;
+        service.take_over_sessions(snapshots.as_deref()).await?;
         Ok(Self { service })
     }
 
@@ -129,12 +162,13 @@ impl Server {
                 token.clone(),
             )));
         }
-        self.tell("service_started").await;
+        // Large futures, each for a moment: the caller's stack need not hold them.
+        Box::pin(self.tell("service_started")).await;
         self.service.runs.go_on();
         let keeping = async {
             loop {
                 tokio::time::sleep(HOUSEKEEPING).await;
-                self.service.keep_accounts().await;
+                Box::pin(self.service.keep_accounts()).await;
                 self.service.sessions.end_leases();
                 if HostMemory::now().is_some_and(HostMemory::is_short) {
                     self.service.sessions.save_memory();
@@ -151,7 +185,7 @@ impl Server {
                 }
             };
             let runs = self.service.runs.leave(deadline);
-            let sessions = self.service.hand_over_sessions(deadline);
+            let sessions = Box::pin(self.service.hand_over_sessions(deadline));
             tokio::join!(cells, runs, sessions);
             self.service.sessions.end_all();
             self.service.over.cancel();
@@ -161,7 +195,7 @@ impl Server {
                 let _ = task.await;
             }
             self.service.hand_over_keys().await;
-            for engine in &self.service.engines {
+            for engine in self.service.engines.iter() {
                 engine.shutdown().await;
             }
         };
@@ -169,8 +203,8 @@ impl Server {
             () = served => {}
             () = keeping => {}
         }
-        self.service.keep_accounts().await;
-        self.tell("service_drained").await;
+        Box::pin(self.service.keep_accounts()).await;
+        Box::pin(self.tell("service_drained")).await;
         Ok(())
     }
 
@@ -223,6 +257,8 @@ fn admin_router(service: &Arc<Service>, hosts: Hosts) -> Router {
 async fn health(State(service): State<Arc<Service>>) -> impl IntoResponse {
     if service.is_draining() {
         (axum::http::StatusCode::SERVICE_UNAVAILABLE, "draining\n")
+    } else if !service.runs.may_act() {
+        (axum::http::StatusCode::SERVICE_UNAVAILABLE, "no database\n")
     } else {
         (axum::http::StatusCode::OK, "ok\n")
     }

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use belljar_journal::Membership;
 use belljar_sandbox::protocol::SetBy;
-use belljar_sandbox::{Engine, SessionOptions};
+use belljar_sandbox::{Engine, EngineSet, SessionOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::accounts::today;
@@ -19,20 +20,20 @@ use crate::kernels::Kernels;
 use crate::logins::Logins;
 use crate::mcp::Mcp;
 use crate::metrics::Metrics;
+use crate::node_clients::NodeClients;
 use crate::options::ServerOptions;
 use crate::port_access::Ports;
 use crate::problem::{Code, Problem};
 use crate::runs::Runs;
 use crate::sandbox_tokens::SandboxTokens;
-use crate::sessions::Sessions;
+use crate::sessions::{SessionEntry, Sessions};
 use crate::start_queue::StartQueue;
 use crate::tenants::{KeyInfo, Scope, TenantName, Tenants, TenantsError};
 
 /// One node's service.
 #[derive(Debug)]
 pub(crate) struct Service {
-    /// The engine of each environment, the default first.
-    pub(crate) engines: Vec<Engine>,
+    pub(crate) engines: EngineSet,
     pub(crate) options: ServerOptions,
     pub(crate) tenants: Tenants,
     pub(crate) sessions: Sessions,
@@ -48,6 +49,8 @@ pub(crate) struct Service {
     pub(crate) ports: Option<Ports>,
     /// Tokens of sandboxes, where the wire of E2B's SDKs is answered.
     pub(crate) tokens: Option<SandboxTokens>,
+    /// Clients for the other nodes of a cluster.
+    pub(crate) node_clients: NodeClients,
     /// Kernels of Jupyter's wire.
     pub(crate) kernels: Kernels,
     /// The caller of requests without a key, in demo mode.
@@ -67,12 +70,12 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn new(
-        engine: Engine,
+        engines: EngineSet,
         tenants: Tenants,
         options: ServerOptions,
         demo: Option<KeyInfo>,
         (ports, tokens): (Option<Ports>, Option<SandboxTokens>),
-        (node, data): (String, &Path),
+        (node, data, membership): (String, &Path, Option<Membership>),
         lock: File,
     ) -> Arc<Self> {
         let admission = Admission::new(&options);
@@ -80,14 +83,13 @@ impl Service {
             runs: Runs::new(
                 data.join("runs"),
                 node.clone(),
-                engine.clone(),
+                engines.clone(),
                 &options,
                 &admission,
+                membership,
             ),
             admission,
-            engines: std::iter::once(engine)
-                .chain(options.environments.iter().cloned())
-                .collect(),
+            engines,
             options,
             tenants,
             sessions: Sessions::new(node),
@@ -98,6 +100,7 @@ impl Service {
             logins: Logins::default(),
             ports,
             tokens,
+            node_clients: NodeClients::default(),
             kernels: Kernels::default(),
             demo,
             spool: spool(data),
@@ -109,25 +112,23 @@ impl Service {
         })
     }
 
-    /// The engine of an environment; the default one without a name.
-    pub(crate) fn engine(&self, environment: Option<&str>) -> Result<&Engine, Problem> {
-        let mut engines = self.engines.iter();
-        let found = match environment {
-            None => engines.next(),
-            Some(wanted) => engines.find(|engine| engine.environment().name() == wanted),
-        };
-        found.ok_or_else(|| {
-            let names: Vec<&str> = self.environments().collect();
-            let detail = format!("it offers {}", names.join(", "));
-            Problem::new(Code::EnvironmentNotOffered, detail)
-        })
+    /// The engine for a session that a tenant requests, by the names of environment and isolation.
+    pub(crate) fn engine(
+        &self,
+        tenant: &TenantName,
+        environment: Option<&str>,
+        isolation: Option<&str>,
+    ) -> Result<&Engine, Problem> {
+        let least = self.admission.isolation.get(tenant);
+        Ok(self.engines.choose(environment, isolation, least)?)
     }
 
-    /// Names of the environments, the default first.
-    pub(crate) fn environments(&self) -> impl Iterator<Item = &str> {
-        self.engines
-            .iter()
-            .map(|engine| engine.environment().name())
+    /// The engine that a session came from.
+    pub(crate) fn engine_of(&self, entry: &SessionEntry) -> Result<&Engine, Problem> {
+        let (environment, isolation) = (entry.environment.as_str(), entry.isolation.as_str());
+        Ok(self
+            .engines
+            .choose(Some(environment), Some(isolation), None)?)
     }
 
     /// The options of a session that a tenant requests without options.
@@ -146,6 +147,8 @@ impl Service {
         let last = self.tenants.last_act().await?;
         if self.last_act.load(Ordering::Relaxed) != last {
             self.admission.set_quotas(self.tenants.quotas().await?);
+            let isolation = self.tenants.least_isolation().await?;
+            self.admission.isolation.set(isolation);
             self.last_act.store(last, Ordering::Relaxed);
         }
         Ok(())
@@ -154,8 +157,9 @@ impl Service {
     /// Reads what tenants may use and have used today.
     pub(crate) async fn read_accounts(&self) -> Result<(), TenantsError> {
         let day = today();
-        self.admission
-            .set_spent(day, self.tenants.spent(day).await?);
+        let [here, elsewhere] = self.tenants.spent_here_and_elsewhere(day).await?;
+        self.admission.set_spent(day, here);
+        self.admission.set_elsewhere(day, elsewhere);
         self.read_quotas().await
     }
 
@@ -176,6 +180,15 @@ impl Service {
         }
         if let Err(error) = self.read_quotas().await {
             tracing::error!(%error, "cannot read quotas");
+        }
+        if self.tenants.is_shared() {
+            let day = today();
+            match self.tenants.spent_here_and_elsewhere(day).await {
+                Ok([_, elsewhere]) => self.admission.set_elsewhere(day, elsewhere),
+                Err(error) => {
+                    tracing::error!(%error, "cannot read the use of tenants on other nodes");
+                }
+            }
         }
     }
 

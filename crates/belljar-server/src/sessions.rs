@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use belljar_agent::METRIC_TARGET;
+use belljar_sandbox::protocol::Walls;
 use belljar_sandbox::{Error, Session, SessionOptions, Watch};
 
 use crate::admission::Permit;
@@ -14,6 +15,7 @@ use crate::commands::CommandBook;
 use crate::kept_cells::KeptCells;
 use crate::label::{ContainerLabel, Label, LabelChange, LabelFilter, LeaseEnd};
 use crate::lock::lock;
+use crate::new_session::{NewSession, OldSession};
 use crate::node::random_hex;
 use crate::problem::{Code, Problem};
 use crate::tenants::TenantName;
@@ -37,6 +39,7 @@ pub(crate) struct SessionEntry {
     pub(crate) allow: Vec<String>,
     /// Name of its environment.
     pub(crate) environment: String,
+    pub(crate) isolation: Walls,
     label: Mutex<Label>,
     pub(crate) forked_from: Option<String>,
     live: Mutex<Live>,
@@ -75,8 +78,18 @@ impl Live {
 }
 
 impl SessionEntry {
-    /// The session, if it has not ended.
+    /// The session, to be used: if it has not ended, and its isolation is still strong enough for its tenant.
     pub(crate) fn session(&self) -> Result<Arc<Session>, Problem> {
+        let session = self.any_session()?;
+        match &*lock(&self.live) {
+            Live::Here(_, permit) => permit.check_isolation(self.isolation)?,
+            Live::Left | Live::Ended(_) => {}
+        }
+        Ok(session)
+    }
+
+    /// The session, if it has not ended: to look at it, to interrupt or to save it.
+    pub(crate) fn any_session(&self) -> Result<Arc<Session>, Problem> {
         if self.due() == Some(LeaseEnd::End) {
             self.end();
         }
@@ -123,7 +136,7 @@ impl SessionEntry {
     /// Hibernates it at the end of its lease, in the background: a running cell ends first. What can't hibernate
     /// stays awake until it can.
     fn fall_asleep(self: &Arc<Self>) {
-        let Ok(session) = self.session() else {
+        let Ok(session) = self.any_session() else {
             return;
         };
         if self.falls_asleep.swap(true, Ordering::AcqRel) {
@@ -218,6 +231,7 @@ impl SessionEntry {
             options: new.options,
             allow: new.allow,
             environment: new.environment,
+            isolation: new.isolation,
             label: Mutex::new(new.label),
             forked_from: new.forked_from,
             live: Mutex::new(live),
@@ -268,27 +282,6 @@ impl SessionEntry {
     pub(crate) fn is_busy(&self) -> bool {
         self.running.load(Ordering::Relaxed) > 0
     }
-}
-
-/// What a session is held with.
-#[derive(Clone, Debug)]
-pub(crate) struct NewSession {
-    pub(crate) tenant: TenantName,
-    pub(crate) options: SessionOptions,
-    pub(crate) allow: Vec<String>,
-    pub(crate) environment: String,
-    pub(crate) label: Label,
-    pub(crate) forked_from: Option<String>,
-    /// How many cells have run in it.
-    pub(crate) cells: u32,
-}
-
-/// A session of an earlier service, or its loss.
-#[derive(Debug)]
-pub(crate) struct OldSession {
-    pub(crate) id: String,
-    pub(crate) created: SystemTime,
-    pub(crate) live: Result<(Session, Permit), String>,
 }
 
 /// All sessions of this node.
@@ -375,7 +368,9 @@ impl Sessions {
         known.by_id.insert(entry.id.clone(), Arc::clone(&entry));
         let of_tenant = known.by_tenant.entry(entry.tenant.clone()).or_default();
         of_tenant.insert(entry.number, Arc::clone(&entry));
-        let ended = of_tenant.values().filter(|entry| entry.session().is_err());
+        let ended = of_tenant
+            .values()
+            .filter(|entry| entry.any_session().is_err());
         let ended: Vec<_> = ended
             .map(|entry| (entry.number, entry.id.clone()))
             .collect();
@@ -464,7 +459,7 @@ impl Sessions {
     /// wait for the end of a thousand copies.
     pub(crate) fn save_memory(&self) {
         let all = self.all();
-        let sessions = all.iter().filter_map(|entry| entry.session().ok());
+        let sessions = all.iter().filter_map(|entry| entry.any_session().ok());
         let saving = sessions.filter(|session| session.give_up_older_checkpoints());
         saving.take(SAVING_AT_ONCE).for_each(drop);
     }

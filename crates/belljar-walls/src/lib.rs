@@ -26,6 +26,7 @@ mod identity;
 mod init;
 mod keeper;
 mod landlock;
+mod layout;
 mod message;
 mod process;
 mod root;
@@ -51,13 +52,14 @@ pub use error::SetupError;
 pub use identity::{SessionIds, session_ids};
 pub use keeper::{KeeperPlan, WallsSpec};
 pub use landlock::{COVERS_EMPTYING, LANDLOCK_FLOOR, landlock_version};
+pub use layout::lay_out_root;
 pub use message::{
     DirectoryMount, ForkSlotRequest, GUEST_ID, InitEvent, InitRequest, InitTask, MOST_FORKS,
     PROXY_PORT, Report, Request,
 };
-pub use process::{Process, raise_open_files};
+pub use process::{Process, raise_open_files, spawn_limited};
 pub use root::{HOME, RootSpec, slot_path, slot_workspace};
 pub use seccomp::{seccomp_program, seccomp_works};
 pub use start::{Keeper, StartError};
-pub use sys::{has_admin_capability, limit_heaps, user_namespaces_work};
+pub use sys::{has_admin_capability, is_read, limit_heaps, user_namespaces_work};
 pub use writer::{FileWriter, Writing};

@@ -3,6 +3,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command};
 
 use rustix::process::{PidfdFlags, Signal, getrlimit, pidfd_send_signal, setrlimit};
 
@@ -109,6 +111,21 @@ impl AsFd for Process {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Starts a program in the cgroups that these [descriptors](crate::SessionCgroup::joins) join: it and all that it starts
+/// are limited from the first moment.
+pub fn spawn_limited(command: &mut Command, joins: Vec<OwnedFd>) -> io::Result<Child> {
+    let join = move || {
+        for join in &joins {
+            rustix::io::write(join, b"0")?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec the closure only calls write, which is async-signal-safe, and touches no memory
+    // that another thread changes.
+    unsafe { command.pre_exec(join) };
+    command.spawn()
 }
 
 /// Raises the limit on open files to its maximum: a session costs the host about ten.

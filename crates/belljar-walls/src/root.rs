@@ -43,13 +43,13 @@ const PRIVATE: [&str; 3] = ["/tmp", "/workspace", "/dev/shm"];
 pub const HOME: &str = "/home/user";
 
 /// One more name of it, which code written for other sandboxes uses.
-const DATA: &str = "/mnt/data";
+pub(crate) const DATA: &str = "/mnt/data";
 
 /// The system directories: linked or shown as the host has them.
-const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+pub(crate) const SYSTEM: [&str; 7] = ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// What programs read of `/etc`; the rest of the host's is not shown.
-const ETC: [&str; 9] = [
+pub(crate) const ETC: [&str; 9] = [
     "/etc/ld.so.cache",
     "/etc/ssl",
     "/etc/pki",
@@ -197,7 +197,7 @@ pub(crate) fn seal(path: &Path) -> io::Result<()> {
 }
 
 /// `at` + an absolute path, without `.` and `..`.
-fn inside(at: &Path, path: &Path) -> PathBuf {
+pub(crate) fn inside(at: &Path, path: &Path) -> PathBuf {
     let mut out = at.to_owned();
     out.extend(
         path.components()
@@ -206,7 +206,7 @@ fn inside(at: &Path, path: &Path) -> PathBuf {
     out
 }
 
-fn make_parent(path: &Path) -> io::Result<()> {
+pub(crate) fn make_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
 /// Turns the -1 of a C function into its error.
@@ -194,9 +194,9 @@ pub fn has_admin_capability() -> bool {
 /// of eight per CPU is filled by tasks that move between threads, and none is ever freed. That was
 /// half of the memory of a service after half an hour. And large blocks are mappings of their own, which
 /// go back to the host when they are freed: by default the allocator puts them into its heaps once it
-/// has freed one, and a flood of large requests left 460 MB of free blocks there.
+/// has freed one, and a flood of large requests left 460 MB of free blocks there, one of displays 60 MB.
 pub fn limit_heaps() {
-    const LARGE: libc::c_int = 1 << 20;
+    const LARGE: libc::c_int = 256 << 10;
     let cpus = std::thread::available_parallelism().map_or(2, |count| count.get().max(2));
     let heaps = libc::c_int::try_from(cpus).unwrap_or(libc::c_int::MAX);
     for (parameter, value) in [(libc::M_ARENA_MAX, heaps), (libc::M_MMAP_THRESHOLD, LARGE)] {
@@ -366,6 +366,15 @@ pub(crate) fn loopback_up() -> io::Result<()> {
     // SAFETY: the pointer is to a live ifreq, which this request reads.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) })
         .map(drop)
+}
+
+/// Whether all that was written to a local socket was read at its other end.
+pub fn is_read(socket: impl AsFd) -> bool {
+    let mut unread: libc::c_int = 0;
+    let socket = socket.as_fd().as_raw_fd();
+    // SAFETY: the pointer is to a live number, which this request writes.
+    let asked = unsafe { libc::ioctl(socket, libc::TIOCOUTQ, &raw mut unread) };
+    asked == 0 && unread == 0
 }
 
 /// Blocks SIGCHLD and returns a descriptor that becomes readable when a child ends.

@@ -18,13 +18,16 @@ fn large_blocks_go_back_to_the_host() {
     // Once such a block is freed, the default is to put all smaller ones into the heap.
     drop(filled(30 << 20));
     let before = resident().unwrap();
-    let (large, small): (Vec<_>, Vec<_>) = (0..40).map(|_| (filled(8 << 20), filled(64))).unzip();
-    assert!(resident().unwrap() > before + (300 << 10));
-    drop(large);
-    let after = resident().unwrap();
-    assert!(
-        after < before + (16 << 10),
-        "{before} kB grew to {after} kB"
-    );
-    drop(small);
+    for (count, bytes) in [(40, 8 << 20), (800, 400_000)] {
+        let blocks = (0..count).map(|_| (filled(bytes), filled(64)));
+        let (large, small): (Vec<_>, Vec<_>) = blocks.unzip();
+        assert!(resident().unwrap() > before + (300 << 10));
+        drop(large);
+        let after = resident().unwrap();
+        assert!(
+            after < before + (16 << 10),
+            "{before} kB grew to {after} kB"
+        );
+        drop(small);
+    }
 }

@@ -6,19 +6,22 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
-use belljar_sandbox::protocol::{Event, Fate, ToolStub};
-use belljar_sandbox::{Backend, Cell, Checkpoints, Engine, Session, SessionOptions};
+use belljar_sandbox::protocol::{Event, Fate, Language, ToolStub};
+use belljar_sandbox::{Backend, Cell, Checkpoints, Engine, Environment, Session, SessionOptions};
 use clap::Args;
 use serde_json::{Value, json};
 
+use crate::bench_many;
 use crate::bench_packages;
 use crate::bench_programs;
 use crate::bench_snapshot::{self, Round};
+use crate::bench_tiers::{self, Bare};
 use crate::show;
-use crate::start::SessionArgs;
+use crate::start::{SessionArgs, load};
+use crate::words;
 
 /// What a first cell typically does: it uses numpy, pandas and pyplot.
-const FIRST_CELL: &str = "import numpy as np, pandas as pd, matplotlib.pyplot as plt\n\
+pub(crate) const FIRST_CELL: &str = "import numpy as np, pandas as pd, matplotlib.pyplot as plt\n\
     frame = pd.DataFrame({'a': np.arange(3)})\n\
     print(frame['a'].sum(), plt.get_backend())\n";
 
@@ -54,36 +57,38 @@ pub(crate) async fn run(args: BenchArgs) -> anyhow::Result<ExitCode> {
 
 async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let report = Report { json: args.json };
+    let texts = &words::texts().bench;
     let scale = if args.quick { 10 } else { 1 };
-    let engine = args.session.engine().await?;
+    let environment = args.session.environment().await?;
+    if let Some(tool) = args.session.tool(&environment) {
+        let bare = Bare::new(&tool, environment.python());
+        return bench_tier(&args.session, environment, &bare, &report, scale).await;
+    }
+    // As a service has it.
+    let engine = args.session.engines().await?.first().clone();
 
     let (start, bare) = session_start(&engine, 100 / scale).await?;
-    let bare_name = "fork of the template + namespaces + mounts";
+    let bare_name = texts.bare_fork;
     report.figure("session_start", &start, bare_name, &bare);
     let pooled = session_start_pooled(&args.session, 50 / scale).await?;
     report.figure("session_start_pooled", &pooled, bare_name, &bare);
     match &args.jupyter {
         Some(python) => {
             let jupyter = jupyter(python, (10 / scale).max(2))?;
-            report.figure(
-                "session_start_jupyter",
-                &start,
-                "jupyter kernel + imports",
-                &jupyter,
-            );
+            report.figure("session_start_jupyter", &start, texts.jupyter, &jupyter);
         }
-        None => report.left_out("session_start_jupyter", "needs `--jupyter PYTHON`"),
+        None => report.left_out("session_start_jupyter", texts.needs_jupyter),
     }
     let (ours, reference, unfiltered) = cell_round_trip(&engine, 5000 / scale).await?;
-    report.figure("cell_round_trip", &ours, "exec over a pipe", &reference);
+    report.figure("cell_round_trip", &ours, texts.pipe, &reference);
     // What seccomp and Landlock cost, of the whole.
-    let without = "without seccomp and Landlock";
+    let without = texts.no_filters;
     report.figure("cell_round_trip_walls", &ours, without, &unfiltered);
     let (bridge, cell) = bridge_round_trip(&engine, 2000 / scale).await?;
-    report.figure("bridge_round_trip", &bridge, "x=1 in the session", &cell);
+    report.figure("bridge_round_trip", &bridge, texts.cell, &cell);
     let commands = bench_programs::rounds(&engine, 1000 / scale).await?;
     let (commands, shell) = commands.into_iter().unzip();
-    let bare_program = "fork and exec by a shell in the session";
+    let bare_program = texts.program;
     report.figure(
         "command_round_trip",
         &Times(commands),
@@ -95,42 +100,115 @@ async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let fresh = session_start_fresh(&args.session, (10 / scale).max(2)).await?;
     report.figure("session_start_fresh", &fresh, bare_name, &bare);
     let (auto, off, restore) = checkpoints(&engine, 40 / scale).await?;
-    report.figure("cell_after_pause_auto", &auto, "without checkpoints", &off);
+    report.figure("cell_after_pause_auto", &auto, texts.no_checkpoints, &off);
     let anew = start_anew(&engine, (10 / scale).max(2)).await?;
-    report.figure(
-        "restore_after_crash",
-        &restore,
-        "new session, same data from a pickle",
-        &anew,
+    report.figure("restore_after_crash", &restore, texts.pickle, &anew);
+    let burst = bench_many::burst(&engine, 200).await?;
+    report.figure("burst_200", &Times(burst), bare_name, &bare);
+    let time = Duration::from_secs(if args.quick { 3 } else { 30 });
+    let (n, per_second) = bench_many::creates(&engine, time).await?;
+    report.line(
+        &json!({"name": "creates_per_second", "n": n, "per_second": per_second}),
+        &format!(
+            "{:<24} n={n:<5} {per_second:.0} per second",
+            "creates_per_second"
+        ),
     );
-    let burst = burst(&engine, 200).await?;
-    report.figure("burst_200", &burst, bare_name, &bare);
-    idle_memory(&engine, 500 / scale, &report).await?;
+    let n = 500 / scale;
+    let kilobytes = bench_many::idle_memory(&engine, n).await?;
+    report.line(
+        &json!({"name": "idle_session_private_kb", "n": n, "p50_kb": kilobytes}),
+        &format!(
+            "{:<24} n={n:<5} p50 {kilobytes} kB",
+            "idle_session_private_kb"
+        ),
+    );
     let (rounds, forks) = bench_snapshot::rounds(&engine, (5 / scale).max(1), 20 / scale).await?;
     let times = |of: fn(&Round) -> Duration| Times(rounds.iter().map(of).collect());
     let (save, write) = (times(|round| round.save), times(|round| round.write));
-    report.figure("snapshot_500mb_save", &save, "write + fsync", &write);
+    report.figure("snapshot_500mb_save", &save, texts.write, &write);
     let (load, read) = (times(|round| round.load), times(|round| round.read));
-    report.figure("snapshot_500mb_load", &load, "read, from cache", &read);
+    report.figure("snapshot_500mb_load", &load, texts.read, &read);
     let anew = times(|round| round.save + round.load);
-    report.figure("fork_500mb", &Times(forks), "save and load", &anew);
+    report.figure("fork_500mb", &Times(forks), texts.save_and_load, &anew);
     let python = engine.environment().python().to_owned();
     let builder = args.session.builder(engine.environment().clone());
     engine.shutdown().await;
     let rounds = bench_packages::rounds(builder, &python, 20 / scale).await?;
     let times = |of: fn(&bench_packages::Round) -> Duration| Times(rounds.iter().map(of).collect());
     let uv = times(|round| round.uv);
-    let alone = "uv pip install --target, from its cache";
+    let alone = texts.uv;
     report.figure("install_cached", &times(|round| round.cached), alone, &uv);
     report.figure("install_known", &times(|round| round.known), alone, &uv);
     Ok(ExitCode::SUCCESS)
 }
 
+/// Sessions in containers or in gVisor, beside those of Belljar's own walls and the bare tool.
+async fn bench_tier(
+    args: &SessionArgs,
+    environment: Environment,
+    bare: &Bare,
+    report: &Report,
+    scale: usize,
+) -> anyhow::Result<ExitCode> {
+    let texts = &words::texts().bench;
+    let own_environment = match environment.image() {
+        Some(_) => load("default")?,
+        None => environment.clone(),
+    };
+    let engine = args.cold(environment.clone())?;
+    let own = args.builder(own_environment.clone()).build();
+    engine.warm().await?;
+    own.warm().await?;
+    own.wait_until_shared().await?;
+    let cold_engine = || args.cold(environment.clone());
+    let (cold, tool) = bench_tiers::cold(cold_engine, bare, (20 / scale).max(3)).await?;
+    report.figure("first_cell", &cold, texts.bare_tool, &tool);
+    if environment.image().is_none() {
+        let (restored, empty) = bench_tiers::restored(&engine, (20 / scale).max(3)).await?;
+        report.figure(
+            "first_cell_restored",
+            &restored,
+            texts.empty_sandbox,
+            &empty,
+        );
+    }
+    // Half as much again as it takes.
+    let refill = Duration::from_micros(u64::try_from(cold.percentile(99))? * 3 / 2);
+    let pools = [
+        args.build_one(args.builder(environment.clone()).warm_pool(1))?,
+        args.builder(own_environment).warm_pool(1).build(),
+    ];
+    let (pooled, own_pooled) =
+        bench_tiers::pooled([&pools[0], &pools[1]], (20 / scale).max(3), refill).await?;
+    report.figure("first_cell_pooled", &pooled, texts.own_pooled, &own_pooled);
+    for pool in pools {
+        pool.shutdown().await;
+    }
+    let (ours, theirs) = bench_tiers::round_trips([&engine, &own], 1000 / scale).await?;
+    report.figure("cell_round_trip", &ours, texts.own_cell, &theirs);
+    let late = bench_tiers::deadlines(&engine, (10 / scale).max(3)).await?;
+    let grace = Times(vec![engine.limits().grace]);
+    report.figure("after_deadline", &late, texts.grace, &grace);
+    if let Some(bytes) = bench_tiers::memory(&engine).await? {
+        let megabytes = bytes / 1_000_000;
+        report.line(
+            &json!({"name": "ready_session_mb", "megabytes": megabytes}),
+            &format!("{:<24} {megabytes} MB", "ready_session_mb"),
+        );
+    }
+    engine.shutdown().await;
+    own.shutdown().await;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// From the request to the result of a first cell, and the bare reference, in turns.
 async fn session_start(engine: &Engine, n: usize) -> anyhow::Result<(Times, Times)> {
+    let bare_forks = engine.bare_forks().await?;
+    engine.wait_until_shared().await?;
     let (mut ours, mut bare) = (Times::default(), Times::default());
     for round in 0..n + 5 {
-        let reference = engine.bare_fork().await?;
+        let reference = bare_forks.fork().await?;
         let started = Instant::now();
         let session = engine.session().await?;
         first_cell(&session).await?;
@@ -174,25 +252,31 @@ async fn session_start_fresh(args: &SessionArgs, n: usize) -> anyhow::Result<Tim
     let engine = args
         .builder(args.environment().await?)
         .backend(Backend::Fresh);
-    starts(engine.build(), n, Duration::ZERO).await
+    starts(engine.build(), n, Duration::ZERO, FIRST_CELL).await
 }
 
 async fn session_start_pooled(args: &SessionArgs, n: usize) -> anyhow::Result<Times> {
     let engine = args.builder(args.environment().await?).warm_pool(4);
     // Time to refill the warm pool, as between two users.
     let pause = Duration::from_millis(100);
-    starts(engine.build(), n, pause).await
+    starts(engine.build(), n, pause, "x = 1").await
 }
 
 /// Sessions of an engine of their own, one after the other.
-async fn starts(engine: Engine, n: usize, pause: Duration) -> anyhow::Result<Times> {
+async fn starts(engine: Engine, n: usize, pause: Duration, cell: &str) -> anyhow::Result<Times> {
     engine.warm().await?;
+    engine.wait_until_shared().await?;
     let mut times = Times::default();
     for _ in 0..n {
         let started = Instant::now();
         let session = engine.session().await?;
-        first_cell(&session).await?;
+        let outcome = session.run(cell).await?;
         times.push(started.elapsed());
+        ensure!(
+            outcome.is_success(),
+            "the first cell failed: {}",
+            outcome.brief(Language::English)
+        );
         session.close().await?;
         tokio::time::sleep(pause).await;
     }
@@ -200,9 +284,13 @@ async fn starts(engine: Engine, n: usize, pause: Duration) -> anyhow::Result<Tim
     Ok(times)
 }
 
-async fn first_cell(session: &Session) -> anyhow::Result<()> {
+pub(crate) async fn first_cell(session: &Session) -> anyhow::Result<()> {
     let outcome = session.run(FIRST_CELL).await?;
-    ensure!(outcome.is_success(), "the first cell failed: {outcome:?}");
+    ensure!(
+        outcome.is_success(),
+        "the first cell failed: {}",
+        outcome.brief(Language::English)
+    );
     Ok(())
 }
 
@@ -355,62 +443,6 @@ async fn start_anew(engine: &Engine, n: usize) -> anyhow::Result<Times> {
     Ok(times)
 }
 
-/// Sessions asked for at the same moment: each one's time to the result of its first cell.
-async fn burst(engine: &Engine, n: usize) -> anyhow::Result<Times> {
-    let started = Instant::now();
-    let tasks: Vec<_> = (0..n)
-        .map(|_| {
-            let engine = engine.clone();
-            tokio::spawn(async move {
-                let session = engine.session().await?;
-                first_cell(&session).await?;
-                anyhow::Ok((started.elapsed(), session))
-            })
-        })
-        .collect();
-    let mut times = Times::default();
-    let mut sessions = Vec::new();
-    for task in tasks {
-        let (elapsed, session) = task.await.context("a session's task panicked")??;
-        times.push(elapsed);
-        sessions.push(session);
-    }
-    close(sessions).await?;
-    Ok(times)
-}
-
-async fn idle_memory(engine: &Engine, n: usize, report: &Report) -> anyhow::Result<()> {
-    let mut sessions = Vec::new();
-    for _ in 0..n {
-        let session = engine.session().await?;
-        first_cell(&session).await?;
-        sessions.push(session);
-    }
-    let mut kilobytes: Vec<u64> = sessions
-        .iter()
-        .filter_map(Session::private_bytes)
-        .map(|bytes| bytes >> 10)
-        .collect();
-    ensure!(kilobytes.len() == n, "some idle sessions died");
-    kilobytes.sort_unstable();
-    report.line(
-        &json!({"name": "idle_session_private_kb", "n": n, "p50_kb": kilobytes[n / 2]}),
-        &format!(
-            "{:<24} n={n:<5} p50 {} kB",
-            "idle_session_private_kb",
-            kilobytes[n / 2]
-        ),
-    );
-    close(sessions).await
-}
-
-async fn close(sessions: Vec<Session>) -> anyhow::Result<()> {
-    for session in sessions {
-        session.close().await?;
-    }
-    Ok(())
-}
-
 fn jupyter(python: &Path, n: usize) -> anyhow::Result<Times> {
     let output = Command::new(python)
         .args(["-c", JUPYTER, &n.to_string(), FIRST_CELL])
@@ -473,10 +505,10 @@ impl Drop for BareInterpreter {
 }
 
 #[derive(Debug, Default)]
-struct Times(Vec<Duration>);
+pub(crate) struct Times(Vec<Duration>);
 
 impl Times {
-    fn push(&mut self, time: Duration) {
+    pub(crate) fn push(&mut self, time: Duration) {
         self.0.push(time);
     }
 
@@ -522,7 +554,8 @@ impl Report {
 
     fn left_out(&self, name: &str, why: &str) {
         if !self.json {
-            show::note(&format!("{name:<24} skipped: {why}"));
+            let why = words::texts().bench.skipped(why);
+            show::note(&format!("{name:<24} {why}"));
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use belljar_sandbox::{Engine, Environment};
+use belljar_sandbox::{ContainerError, Engine, Environment, Error};
 use belljar_walls::{
     COVERS_EMPTYING, Cgroups, LANDLOCK_FLOOR, has_admin_capability, landlock_version, remove_tree,
     seccomp_works, session_ids, user_namespaces_work,
@@ -16,7 +16,10 @@ use owo_colors::OwoColorize;
 use rustix::io::Errno;
 use serde::Serialize;
 
-use crate::{show, start};
+use belljar_sandbox::protocol::texts::DoctorTexts;
+
+use crate::container_args::container_spec;
+use crate::{error_texts, show, start, table, words};
 
 /// The oldest kernel: the first with Landlock 2.
 const OLDEST_KERNEL: (u32, u32) = (5, 19);
@@ -87,12 +90,19 @@ impl Finding {
     }
 }
 
+/// What it says.
+fn texts() -> &'static DoctorTexts {
+    &words::texts().doctor
+}
+
 pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
-    let report = |check: &str, finding: &Finding| {
+    let texts = texts();
+    // The name in JSON, and the one for people.
+    let report = |check: &str, name: &str, finding: &Finding| {
         let line = if args.json {
             in_json(check, finding)
         } else {
-            for_people(check, finding)
+            for_people(name, finding)
         };
         let mut stdout = anstream::stdout().lock();
         // Nobody to tell is no reason not to finish with the right code.
@@ -101,49 +111,62 @@ pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let walls = [
         (
             "linux kernel",
+            texts.kernel,
             kernel(&rustix::system::uname().release().to_string_lossy()),
         ),
-        ("landlock", landlock(landlock_version())),
-        ("seccomp", seccomp(seccomp_works())),
-        ("user namespaces", user_namespaces()),
-        ("privileges", privileges(session_ids().is_some())),
-        ("cgroups", cgroups()),
-        ("temporary files", temporary_files(&std::env::temp_dir())),
+        ("landlock", "landlock", landlock(landlock_version())),
+        ("seccomp", "seccomp", seccomp(seccomp_works())),
+        ("user namespaces", texts.user_namespaces, user_namespaces()),
+        (
+            "privileges",
+            texts.privileges,
+            privileges(session_ids().is_some()),
+        ),
+        ("cgroups", "cgroups", cgroups()),
+        (
+            "temporary files",
+            texts.temporary_files,
+            temporary_files(&std::env::temp_dir()),
+        ),
     ];
-    for (check, finding) in &walls {
-        report(check, finding);
+    for (check, name, finding) in &walls {
+        report(check, name, finding);
     }
     let blocked = walls
         .iter()
-        .any(|(_, finding)| finding.status == Status::Missing);
+        .any(|(_, _, finding)| finding.status == Status::Missing);
     report(
         "open files",
+        texts.open_files,
         &open_files(rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum),
     );
-    report("uv", &uv().await);
+    report("uv", "uv", &uv().await);
     let (python, finding) = tokio::task::spawn_blocking(python).await?;
-    report("python", &finding);
+    report("python", "python", &finding);
     let (environment, finding) = environments();
-    report("environments", &finding);
-    let session = match environment.or(python) {
+    report("environments", texts.environments, &finding);
+    let environment = environment.or(python);
+    report("gvisor", "gVisor", &gvisor(environment.clone()).await);
+    report("containers", texts.containers, &containers().await);
+    let session = match environment {
         Some(environment) => session(environment, blocked).await,
-        None => Finding::missing("no Python found")
-            .remedy("install python3 and uv, then: belljar env create"),
+        None => Finding::missing(texts.no_python).remedy(texts.install_python_and_uv),
     };
-    report("a session", &session);
+    report("a session", texts.session, &session);
     Ok(ExitCode::from(u8::from(session.status == Status::Missing)))
 }
 
 /// `ok       cgroups: version 2`, and below it what to do.
 fn for_people(check: &str, finding: &Finding) -> String {
+    let texts = texts();
     let word = match finding.status {
-        Status::Ok => format!("{:7}", "ok").green().to_string(),
-        Status::Missing => format!("{:7}", "MISSING").red().bold().to_string(),
-        Status::Note => format!("{:7}", "note").yellow().to_string(),
+        Status::Ok => table::padded(texts.ok, 7).green().to_string(),
+        Status::Missing => table::padded(texts.missing, 7).red().bold().to_string(),
+        Status::Note => table::padded(texts.note, 7).yellow().to_string(),
     };
     let mut text = format!("{word}  {}: {}", check.bold(), indented(&finding.detail));
     for remedy in &finding.remedies {
-        let _ = write!(text, "\n         do: {}", indented(remedy));
+        let _ = write!(text, "\n         {}", texts.remedy(&indented(remedy)));
     }
     text
 }
@@ -166,46 +189,38 @@ fn in_json(check: &str, finding: &Finding) -> String {
 
 fn kernel(release: &str) -> Finding {
     let Some(version) = kernel_version(release) else {
-        return Finding::note(format!("{release} (unknown version)"))
-            .remedy("check that it is Linux 5.19 or later");
+        return Finding::note(texts().kernel_unknown(release)).remedy(texts().check_kernel);
     };
-    let found = format!("Linux {release}");
     if version < OLDEST_KERNEL {
-        Finding::missing(format!("{found}; version 5.19 or later is required"))
-            .remedy("update the kernel to 6.1 or later; 6.12 or later is recommended")
+        Finding::missing(texts().kernel_old(release)).remedy(texts().update_kernel)
     } else {
-        Finding::ok(found)
+        Finding::ok(format!("Linux {release}"))
     }
 }
 
 fn landlock(version: Option<u32>) -> Finding {
+    let texts = texts();
     match version {
-        None => Finding::missing("disabled, or not part of this kernel").remedy(
-            "boot with lsm=landlock,… followed by the modules in /sys/kernel/security/lsm",
-        ),
+        None => Finding::missing(texts.landlock_missing).remedy(texts.boot_with_landlock),
         Some(version) if version < LANDLOCK_FLOOR => {
-            Finding::missing(format!("version {version}; version {LANDLOCK_FLOOR} or later is required"))
-                .remedy("update the kernel to 6.1 or later; 6.12 or later is recommended")
+            Finding::missing(texts.landlock_old(version, LANDLOCK_FLOOR))
+                .remedy(texts.update_kernel)
         }
-        Some(version) if version < COVERS_EMPTYING => Finding::note(format!(
-            "version {version}: os.truncate(path) is refused, file.truncate() works; only namespaces isolate \
-             signals and abstract sockets"
-        ))
-        .remedy("optional: Linux 6.12 or later adds a second layer for all of these"),
-        Some(version) if version < GOOD_LANDLOCK => Finding::note(format!(
-            "version {version}: covers files; only namespaces isolate signals and abstract sockets"
-        ))
-        .remedy("optional: Linux 6.12 or later adds a second layer for these"),
-        Some(version) => Finding::ok(format!("version {version}")),
+        Some(version) if version < COVERS_EMPTYING => {
+            Finding::note(texts.landlock_no_truncate(version)).remedy(texts.newer_kernel_all)
+        }
+        Some(version) if version < GOOD_LANDLOCK => {
+            Finding::note(texts.landlock_files(version)).remedy(texts.newer_kernel)
+        }
+        Some(version) => Finding::ok(texts.version(version)),
     }
 }
 
 fn seccomp(works: bool) -> Finding {
     if works {
-        Finding::ok("system call filters work")
+        Finding::ok(texts().seccomp_works)
     } else {
-        Finding::missing("this kernel cannot filter system calls")
-            .remedy("use a kernel with CONFIG_SECCOMP_FILTER, as in every distribution")
+        Finding::missing(texts().seccomp_missing).remedy(texts().kernel_with_seccomp)
     }
 }
 
@@ -255,20 +270,17 @@ fn judge_namespaces(
     settings: &NamespaceSettings,
     admin: bool,
 ) -> Finding {
-    let set = |setting: &str| {
-        format!(
-            "sudo sysctl -w {setting} (permanently: echo {setting} | sudo tee /etc/sysctl.d/60-belljar.conf)"
-        )
-    };
+    let texts = texts();
+    let set = |setting: &str| texts.sysctl(setting);
     let error = match tried {
-        Ok(()) => return Finding::ok("can be created and used"),
+        Ok(()) => return Finding::ok(texts.namespaces_work),
         Err(error) => error,
     };
-    let refused = |by: &str| format!("cannot be used: refused by {by} ({error})");
+    let refused = |by: &str| texts.namespaces_refused(by, &error);
     let mut finding = Finding::missing(match Errno::from_io_error(&error) {
         Some(Errno::ACCESS) => refused("AppArmor"),
-        Some(Errno::PERM) if settings.filtered => refused("the container's seccomp filter"),
-        _ => format!("cannot be created: {error}"),
+        Some(Errno::PERM) if settings.filtered => refused(texts.container_filter),
+        _ => texts.namespaces_fail(&error),
     });
     if settings.maximum == Some(0) {
         finding = finding.remedy(set("user.max_user_namespaces=15000"));
@@ -278,37 +290,23 @@ fn judge_namespaces(
     }
     if settings.apparmor == Some(1) {
         finding = finding
-            .remedy(format!(
-                "install the Debian package, or write this to /etc/apparmor.d/belljar, then run `sudo \
-                 apparmor_parser --replace /etc/apparmor.d/belljar`:\n{}",
-                settings.profile
-            ))
-            .remedy(format!(
-                "or, for all programs: {}",
-                set("kernel.apparmor_restrict_unprivileged_userns=0")
-            ));
+            .remedy(texts.apparmor_profile(&settings.profile))
+            .remedy(texts.for_all_programs(&set("kernel.apparmor_restrict_unprivileged_userns=0")));
     }
     if finding.remedies.is_empty() {
-        finding = finding.remedy(CONTAINER);
+        finding = finding.remedy(texts.in_container);
     }
     if !admin {
-        finding = finding.remedy("or run belljar as root");
+        finding = finding.remedy(texts.or_as_root);
     }
     finding
 }
 
-/// What to do about the refusals of a container.
-const CONTAINER: &str =
-    "in a container: use the options and profiles in docs/operations.md, \"In a container\"";
-
 fn privileges(own_ids: bool) -> Finding {
     if own_ids {
-        Finding::ok("root: each session has its own user id on the host")
+        Finding::ok(texts().as_root)
     } else {
-        Finding::note(
-            "not root: all sessions share your user id on the host, behind the same walls",
-        )
-        .remedy("none for your own code; with several tenants, run belljar as root on the host")
+        Finding::note(texts().as_user).remedy(texts().as_user_remedy)
     }
 }
 
@@ -316,21 +314,15 @@ fn cgroups() -> Finding {
     let scope = "systemd-run --user --scope -p Delegate=yes belljar …";
     match Cgroups::create(&format!("belljar-doctor-{}", std::process::id())) {
         Ok(cgroups) => {
-            let version = if cgroups.is_v2() {
-                "version 2"
-            } else {
-                "version 1"
-            };
+            let version = if cgroups.is_v2() { 2 } else { 1 };
             let left: Vec<PathBuf> = cgroups
                 .trees()
                 .into_iter()
                 .filter(|tree| remove_tree(tree).is_err())
                 .collect();
             match left.first() {
-                None => Finding::ok(format!(
-                    "{version}; memory, processes and CPU can be limited"
-                )),
-                Some(tree) => Finding::note(format!("{version}; cannot remove a test cgroup"))
+                None => Finding::ok(texts().cgroups_work(version)),
+                Some(tree) => Finding::note(texts().cgroup_left(version))
                     .remedy(format!("rmdir {}", tree.display())),
             }
         }
@@ -340,16 +332,13 @@ fn cgroups() -> Finding {
             let finding = if Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
                 finding.remedy(scope)
             } else {
-                finding.remedy(format!(
-                    "boot with systemd.unified_cgroup_hierarchy=1 (cgroup version 2), then: {scope}"
-                ))
+                finding.remedy(texts().boot_with_cgroup2(scope))
             };
-            let finding =
-                finding.remedy("in a container: start it with the settings in docs/operations.md");
+            let finding = finding.remedy(texts().container_settings);
             if has_admin_capability() {
                 finding
             } else {
-                finding.remedy("or run belljar as root")
+                finding.remedy(texts().or_as_root)
             }
         }
     }
@@ -361,53 +350,41 @@ fn temporary_files(directory: &Path) -> Finding {
     let written = std::fs::File::create_new(&probe).and_then(|mut file| file.write_all(b"belljar"));
     let _ = std::fs::remove_file(&probe);
     if let Err(error) = written {
-        return Finding::missing(format!("cannot write to {shown}: {error}"))
-            .remedy("set TMPDIR to a directory with write permission");
+        return Finding::missing(texts().not_writable(&shown, &error)).remedy(texts().set_tmpdir);
     }
     let free = match rustix::fs::statvfs(directory) {
         Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
-        Err(error) => {
-            return Finding::note(format!("{shown} is writable; free space unknown: {error}"));
-        }
+        Err(error) => return Finding::note(texts().space_unknown(&shown, &error)),
     };
     let megabytes = free >> 20;
     if free < ENOUGH_SPACE {
-        Finding::note(format!(
-            "{shown} is writable, but has only {megabytes} MiB free"
-        ))
-        .remedy(
-            "free some space (long outputs of cells are stored there), or set TMPDIR to another directory",
-        )
+        Finding::note(texts().little_space(&shown, megabytes)).remedy(texts().free_space)
     } else {
-        Finding::ok(format!("{shown} is writable, {megabytes} MiB free"))
+        Finding::ok(texts().space(&shown, megabytes))
     }
 }
 
 /// `None` stands for no limit.
 fn open_files(hard_limit: Option<u64>) -> Finding {
     let Some(limit) = hard_limit else {
-        return Finding::ok("no limit");
+        return Finding::ok(texts().no_limit);
     };
     let sessions = limit / FILES_OF_A_SESSION;
-    let detail = format!("limit {limit}, enough for about {sessions} sessions");
+    let detail = texts().files_limit(limit, sessions);
     if sessions < 100 {
-        Finding::note(detail).remedy(
-            "raise the hard limit: `ulimit -Hn 65536` as root, or LimitNOFILE=65536 in \
-         the systemd unit",
-        )
+        Finding::note(detail).remedy(texts().raise_files_limit)
     } else {
         Finding::ok(detail)
     }
 }
 
 async fn uv() -> Finding {
-    let remedy =
-        "pip install uv (or set BELLJAR_UV to its path); only needed to build environments";
+    let remedy = texts().uv_remedy;
     let named = std::env::var_os("BELLJAR_UV")
         .filter(|path| !path.is_empty())
         .map(PathBuf::from);
     let Some(program) = named.or_else(|| find_in_path("uv")) else {
-        return Finding::note("no uv in PATH").remedy(remedy);
+        return Finding::note(texts().uv_missing).remedy(remedy);
     };
     let shown = program.display();
     let asked = tokio::process::Command::new(&program)
@@ -419,18 +396,19 @@ async fn uv() -> Finding {
             "{} ({shown})",
             String::from_utf8_lossy(&output.stdout).trim()
         )),
-        Ok(Ok(output)) => {
-            Finding::note(format!("{shown} exited with {}", output.status)).remedy(remedy)
-        }
-        Ok(Err(error)) => Finding::note(format!("cannot start {shown}: {error}")).remedy(remedy),
-        Err(_) => Finding::note(format!("{shown} did not respond")).remedy(remedy),
+        Ok(Ok(output)) => Finding::note(texts().uv_exited(&shown, &output.status)).remedy(remedy),
+        Ok(Err(error)) => Finding::note(texts().uv_not_started(&shown, &error)).remedy(remedy),
+        Err(_) => Finding::note(texts().uv_silent(&shown)).remedy(remedy),
     }
 }
 
 fn python() -> (Option<Environment>, Finding) {
-    let remedy = "install Python 3.10 or later with your package manager, or `uv python install`";
+    let remedy = texts().python_remedy;
     let Some(path) = find_in_path("python3") else {
-        return (None, Finding::missing("no python3 in PATH").remedy(remedy));
+        return (
+            None,
+            Finding::missing(texts().python_missing).remedy(remedy),
+        );
     };
     match Environment::from_python(&path) {
         Ok(environment) => {
@@ -455,11 +433,8 @@ fn environments() -> (Option<Environment>, Finding) {
     let found = match found {
         Ok(found) => found,
         Err(error) => {
-            let finding = Finding::missing(format!("cannot be read: {error}"));
-            return (
-                None,
-                finding.remedy("set BELLJAR_DATA_DIR to a directory that you own"),
-            );
+            let finding = Finding::missing(texts().environments_unreadable(&error));
+            return (None, finding.remedy(texts().own_data_dir));
         }
     };
     let (mut usable, mut broken) = (Vec::new(), Vec::new());
@@ -470,6 +445,8 @@ fn environments() -> (Option<Environment>, Finding) {
         }
     }
     let finding = judge_environments(usable.iter().map(Environment::name), &broken);
+    // The walls to check are ours; containers have a check of their own.
+    usable.retain(|environment| environment.image().is_none());
     let best = usable
         .iter()
         .position(|environment| environment.name() == "default")
@@ -487,14 +464,15 @@ fn judge_environments<'a>(
     let names = usable.collect::<Vec<_>>().join(", ");
     if let Some(first) = broken.first() {
         // The error says what to do itself.
-        return Finding::note(format!(
-            "usable: {}; {first}",
-            if names.is_empty() { "none" } else { &names }
-        ));
+        let usable = if names.is_empty() {
+            texts().none
+        } else {
+            &names
+        };
+        return Finding::note(texts().environments_broken(usable, &first.to_string()));
     }
     if names.is_empty() {
-        Finding::note("none yet: sessions use the Python above")
-            .remedy("belljar env create (the first command that needs `default` builds it too)")
+        Finding::note(texts().no_environments).remedy(texts().create_environment)
     } else {
         Finding::ok(names)
     }
@@ -502,32 +480,57 @@ fn judge_environments<'a>(
 
 /// A real one, which also shows what can't be asked for: mounts of `/proc` and all the rest.
 async fn session(environment: Environment, blocked: bool) -> Finding {
-    let described = format!(
-        "{}, environment {}",
-        version(&environment),
-        environment.name()
-    );
+    let texts = texts();
+    let (python, name) = (version(&environment), environment.name().to_owned());
     let engine = Engine::builder(environment).build();
     let result = tokio::time::timeout(SESSION_DEADLINE, try_session(&engine)).await;
     engine.shutdown().await;
     let why = match result {
         Ok(Ok((warm, start))) => {
             let (warm, start) = (milliseconds(warm), milliseconds(start));
-            return Finding::ok(format!(
-                "1 + 1 is 2, after {start} ms ({described}; the template started once, in {warm} ms)"
-            ));
+            return Finding::ok(texts.session_works(&start, &python, &name, &warm));
         }
         // Our errors name their cause themselves.
-        Ok(Err(error)) => error.to_string(),
-        Err(_) => format!("no response after {} s", SESSION_DEADLINE.as_secs()),
+        Ok(Err(error)) => error_texts::full(&error),
+        Err(_) => texts.session_silent(SESSION_DEADLINE.as_secs()),
     };
-    let finding = Finding::missing(format!("cannot run: {why} ({described})"));
+    let finding = Finding::missing(texts.session_fails(&why, &python, &name));
     if blocked {
-        return finding.remedy("fix the missing requirements above first");
+        return finding.remedy(texts.fix_above);
     }
-    finding
-        .remedy(CONTAINER)
-        .remedy("otherwise: report the output of: BELLJAR_LOG=debug belljar exec '1 + 1'")
+    finding.remedy(texts.in_container).remedy(texts.report_log)
+}
+
+/// A session with a kernel of its own, where gVisor is installed.
+async fn gvisor(environment: Option<Environment>) -> Finding {
+    let texts = texts();
+    let (Some(environment), Some(_)) = (environment, find_in_path("runsc")) else {
+        return Finding::note(texts.gvisor_missing).remedy(texts.install_gvisor);
+    };
+    let environment = environment.preload_only(|_| false);
+    let engine = Engine::builder(environment).gvisor().build();
+    let result = tokio::time::timeout(SESSION_DEADLINE, try_session(&engine)).await;
+    engine.shutdown().await;
+    match result {
+        Ok(Ok((_, start))) => Finding::ok(texts.gvisor_works(&milliseconds(start))),
+        Ok(Err(error)) => Finding::note(error_texts::full(&error)),
+        Err(_) => Finding::note(texts.session_silent(SESSION_DEADLINE.as_secs())),
+    }
+}
+
+/// A container engine. There may be no image, so that none is started.
+async fn containers() -> Finding {
+    let spec = container_spec(None, None);
+    match Environment::from_image(&spec, "belljar-doctor", None).await {
+        Err(Error::Container(error)) if !matches!(*error, ContainerError::NoImage { .. }) => {
+            let why = error.to_string();
+            // Its hint is the remedy.
+            let why = why.lines().next().unwrap_or_default().to_owned();
+            Finding::note(why).remedy(texts().containers_remedy)
+        }
+        Err(Error::Container(_)) | Ok(_) => Finding::ok(texts().containers_work),
+        Err(error) => Finding::note(error.to_string()),
+    }
 }
 
 /// How long the template took, and then a session with its first cell.

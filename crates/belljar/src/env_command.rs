@@ -5,8 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Context as _;
-use belljar_sandbox::{Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore};
+use belljar_sandbox::protocol::texts::EnvTexts;
+use belljar_sandbox::{
+    BuildStep, Environment, EnvironmentError, EnvironmentSpec, EnvironmentStore,
+};
 use clap::Subcommand;
+
+use crate::container_args::ContainerArgs;
+use crate::{error_texts, start, table, words};
 
 /// Create, extend, list, show and remove environments: named, locked sets of packages for one Python.
 #[derive(Debug, Subcommand)]
@@ -23,12 +29,14 @@ Examples:
   belljar env create
   belljar env create math sympy 'numpy>=2' --preload sympy
   belljar env create reports --from default polars
-  belljar env create mine --requirements requirements.txt --python /usr/bin/python3.12")]
+  belljar env create mine --requirements requirements.txt --python /usr/bin/python3.12
+  belljar env create analysis --image python:3.12")]
     Create {
         /// Name: a-z, 0-9, '.', '_' and '-', at most 64 characters
         #[arg(default_value = EnvironmentSpec::DEFAULT_NAME)]
         name: String,
-        /// Interpreter or venv directory to build on, Python 3.10 or later [default: python3 in PATH]
+        /// Interpreter or venv directory to build on, Python 3.10 or later; with `--image`, a path in it [default:
+        /// newest in PATH]
         #[arg(long, value_name = "PATH")]
         python: Option<PathBuf>,
         /// Packages, in pip's format: polars, 'numpy>=2'
@@ -43,6 +51,12 @@ Examples:
         /// Module to preload (repeatable); for `default`, in addition to its own
         #[arg(long, value_name = "MODULE")]
         preload: Vec<String>,
+        /// Container image with Python 3.10 or later: each session is a container of it. Nothing is built; the
+        /// environment keeps the image's digest
+        #[arg(long, value_name = "IMAGE", conflicts_with_all = ["packages", "from", "requirements", "preload"])]
+        image: Option<String>,
+        #[command(flatten)]
+        container: ContainerArgs,
     },
     /// Build an environment again with more packages
     ///
@@ -83,9 +97,28 @@ Example:
     },
 }
 
+/// What it says.
+fn texts() -> &'static EnvTexts {
+    &words::texts().env
+}
+
 /// Runs the command. Data goes to stdout, everything else to stderr.
 pub(crate) fn run(command: EnvCommand, store: &EnvironmentStore) -> anyhow::Result<()> {
     match command {
+        EnvCommand::Create {
+            name,
+            python,
+            image: Some(image),
+            container,
+            ..
+        } => {
+            let start = Instant::now();
+            store.check_new(&name)?;
+            let looking = start::look_at_image(&container, &image, python.as_deref());
+            let environment = store.keep_image(&name, start::block_on(looking)?)?;
+            say_ready(&environment, start);
+            Ok(())
+        }
         EnvCommand::Create {
             name,
             python,
@@ -93,6 +126,7 @@ pub(crate) fn run(command: EnvCommand, store: &EnvironmentStore) -> anyhow::Resu
             from,
             requirements,
             preload,
+            ..
         } => {
             let mut spec = if name == EnvironmentSpec::DEFAULT_NAME {
                 EnvironmentSpec::default_environment()
@@ -134,7 +168,7 @@ pub(crate) fn run(command: EnvCommand, store: &EnvironmentStore) -> anyhow::Resu
         }
         EnvCommand::Remove { name } => {
             store.remove(&name)?;
-            say(&format!("Removed environment `{name}`"));
+            say(&texts().removed(&name));
             Ok(())
         }
     }
@@ -169,26 +203,50 @@ fn extend(list: &mut Vec<String>, more: Vec<String>) {
 
 fn report(
     name: &str,
-    work: impl FnOnce(&mut dyn FnMut(&str)) -> Result<Environment, EnvironmentError>,
+    work: impl FnOnce(&mut dyn FnMut(BuildStep<'_>)) -> Result<Environment, EnvironmentError>,
 ) -> anyhow::Result<Environment> {
     let start = Instant::now();
     let mut begun = false;
-    let environment = work(&mut |line| {
+    let environment = work(&mut |step| {
         // Not before: a name in use or a missing uv is reported alone.
         if !begun {
-            say(&format!("Building environment `{name}`"));
+            say(&texts().building(name));
             begun = true;
         }
-        say(&format!("{:>6.1} s  {line}", start.elapsed().as_secs_f64()));
+        say(&texts().seconds(start.elapsed().as_secs_f64(), in_words(step)));
     })?;
-    let (major, minor, micro) = environment.version();
-    say(&format!(
-        "Environment `{}` is ready after {:.1} s: CPython {major}.{minor}.{micro}, {} packages",
+    say_ready(&environment, start);
+    Ok(environment)
+}
+
+fn say_ready(environment: &Environment, start: Instant) {
+    say(&texts().ready(
         environment.name(),
         start.elapsed().as_secs_f64(),
+        &version(environment),
         environment.packages().len(),
     ));
-    Ok(environment)
+}
+
+fn in_words(step: BuildStep<'_>) -> &str {
+    let texts = texts();
+    match step {
+        BuildStep::Waiting => texts.step_waiting,
+        BuildStep::Venv => texts.step_venv,
+        BuildStep::Versions => texts.step_versions,
+        BuildStep::Installing => texts.step_installing,
+        BuildStep::Compiling => texts.step_compiling,
+        BuildStep::Importing => texts.step_importing,
+        BuildStep::NoChineseFont => texts.step_no_font,
+        BuildStep::Writing => texts.step_writing,
+        BuildStep::Uv(line) => line,
+        _ => "",
+    }
+}
+
+fn version(environment: &Environment) -> String {
+    let (major, minor, micro) = environment.version();
+    format!("{major}.{minor}.{micro}")
 }
 
 fn list(store: &EnvironmentStore, json: bool) -> anyhow::Result<()> {
@@ -196,68 +254,86 @@ fn list(store: &EnvironmentStore, json: bool) -> anyhow::Result<()> {
     for found in store.inspect()? {
         match found {
             Ok(environment) => environments.push(environment),
-            Err(error) => say(&format!("warning: {error}")),
+            Err(error) => say(&texts().warning(&error_texts::of_cause(&error))),
         }
     }
     if json {
         return write_json(&environments);
     }
     if environments.is_empty() {
-        say("No environments yet. Run `belljar env create` to build the default one");
+        say(texts().none_yet);
         return Ok(());
     }
     finish(write_list(&mut io::stdout().lock(), &environments))
 }
 
 fn write_list(out: &mut impl Write, environments: &[Environment]) -> io::Result<()> {
-    let width = environments
-        .iter()
-        .map(|environment| environment.name().len())
-        .chain([4])
-        .max()
-        .unwrap_or_default();
-    writeln!(out, "{:width$}  PYTHON   PACKAGES  PRELOAD", "NAME")?;
+    let texts = texts();
+    let names = environments.iter().map(Environment::name);
+    let width = names.map(str::len).chain([4]).max().unwrap_or_default();
+    // Only where there is one, or all lines have a gap.
+    let images = environments.iter().filter_map(Environment::image);
+    let image_width = images.map(|image| image.name.len().max(5)).max();
+    let row = |name: &str, python: &str, packages: &str, image: &str, preload: &str| {
+        let (name, python) = (table::padded(name, width), table::padded(python, 7));
+        let packages = table::padded(packages, 8);
+        let image = image_width.map(|width| format!("{}  ", table::padded(image, width)));
+        let image = image.unwrap_or_default();
+        let row = format!("{name}  {python}  {packages}  {image}{preload}");
+        row.trim_end().to_owned()
+    };
+    let (name, packages) = (texts.head_name, texts.head_packages);
+    let (image, preload) = (texts.head_image, texts.head_preload);
+    writeln!(out, "{}", row(name, "PYTHON", packages, image, preload))?;
     for environment in environments {
-        let (major, minor, micro) = environment.version();
-        writeln!(
-            out,
-            "{:width$}  {:7}  {:8}  {}",
-            environment.name(),
-            format!("{major}.{minor}.{micro}"),
-            environment.packages().len(),
-            environment.preload().join(" "),
-        )?;
+        let packages = environment.packages().len().to_string();
+        let preload = environment.preload().join(" ");
+        let image = environment.image().map_or("", |image| &image.name);
+        let (name, python) = (environment.name(), version(environment));
+        writeln!(out, "{}", row(name, &python, &packages, image, &preload))?;
     }
     out.flush()
 }
 
 fn write_environment(out: &mut impl Write, environment: &Environment) -> io::Result<()> {
-    let (major, minor, micro) = environment.version();
-    writeln!(out, "name      {}", environment.name())?;
-    writeln!(
-        out,
-        "python    {} (CPython {major}.{minor}.{micro})",
-        environment.python().display()
-    )?;
-    writeln!(out, "preload   {}", environment.preload().join(" "))?;
-    write_paths(out, "fonts", environment.fonts())?;
-    write_paths(out, "visible", environment.read_only_paths())?;
-    writeln!(out, "packages  {}", environment.packages().len())?;
+    let texts = texts();
+    let line = |title, text: &str| format!("{}  {text}\n", table::padded(title, 8));
+    let paths = |title, paths: &[PathBuf]| {
+        let paths = paths.iter().map(|path| path.display().to_string());
+        let paths: Vec<String> = paths.collect();
+        match paths.as_slice() {
+            [] => line(title, texts.none),
+            paths => line(title, &paths.join(&format!("\n{:10}", ""))),
+        }
+    };
+    let python = format!(
+        "{} (CPython {})",
+        environment.python().display(),
+        version(environment)
+    );
+    let mut text = line(texts.name, environment.name());
+    if let Some(image) = environment.image() {
+        text += &line(texts.image, &image.name);
+        text += &line("", image.digest.as_deref().unwrap_or_default());
+        let container = &image.container;
+        let address = container.address.as_deref();
+        text += &line(texts.engine, address.unwrap_or(texts.local_docker));
+        if let Some(runtime) = &container.runtime {
+            text += &line("runtime", runtime);
+        }
+    }
+    text += &line("python", &python);
+    text += &line(texts.preload, &environment.preload().join(" "));
+    if environment.image().is_none() {
+        text += &paths(texts.fonts, environment.fonts());
+        text += &paths(texts.visible, environment.read_only_paths());
+    }
+    text += &line(texts.packages, &environment.packages().len().to_string());
     for package in environment.packages() {
-        writeln!(out, "          {} {}", package.name, package.version)?;
+        text += &line("", &format!("{} {}", package.name, package.version));
     }
+    out.write_all(text.as_bytes())?;
     out.flush()
-}
-
-fn write_paths(out: &mut impl Write, title: &str, paths: &[PathBuf]) -> io::Result<()> {
-    if paths.is_empty() {
-        return writeln!(out, "{title:8}  none");
-    }
-    for (index, path) in paths.iter().enumerate() {
-        let title = if index == 0 { title } else { "" };
-        writeln!(out, "{title:8}  {}", path.display())?;
-    }
-    Ok(())
 }
 
 fn write_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
@@ -282,9 +358,8 @@ fn say(line: &str) {
 
 fn read_requirements(path: &Path) -> anyhow::Result<Vec<String>> {
     let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read the requirements in `{}`", path.display()))?;
-    parse_requirements(&text)
-        .with_context(|| format!("cannot use the requirements in `{}`", path.display()))
+        .with_context(|| texts().requirements_unreadable(&path.display()))?;
+    parse_requirements(&text).with_context(|| texts().requirements_unusable(&path.display()))
 }
 
 /// Requirements without comments, continued lines joined. Options are refused here, with the line.
@@ -308,18 +383,13 @@ fn parse_requirements(text: &str) -> anyhow::Result<Vec<String>> {
         let requirement = requirement.trim();
         anyhow::ensure!(
             !requirement.starts_with('-'),
-            "line {} is an option (`{requirement}`), and only packages are supported\nhint: list the packages, \
-             and set indexes in uv's own configuration",
-            index + 1
+            texts().requirement_is_option(index + 1, requirement)
         );
         if !requirement.is_empty() {
             packages.push(requirement.to_owned());
         }
     }
-    anyhow::ensure!(
-        pending.trim().is_empty(),
-        "the last line ends with `\\`, and no line follows\nhint: add the missing line, or remove the `\\`"
-    );
+    anyhow::ensure!(pending.trim().is_empty(), texts().requirements_cut);
     Ok(packages)
 }
 

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::bail;
+use belljar_sandbox::protocol::texts::ServiceTexts;
 use belljar_server::{Scope, TenantName, Tenants};
 use clap::{Args, Subcommand};
 use strsim::osa_distance;
 
 use crate::serve_command::directory;
-use crate::{show, table};
+use crate::{show, table, words};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
@@ -66,14 +67,16 @@ impl NewTenantArgs {
         let distance = |other: &TenantName| osa_distance(other.as_str(), name.as_str());
         let nearest = known.iter().map(|other| (distance(other), other)).min();
         if let Some((1 | 2, other)) = nearest {
-            bail!(
-                "no such tenant: `{name}`; there is `{other}`\nhint: `--new-tenant` creates a tenant with a similar \
-                 name"
-            );
+            bail!(texts().similar_tenant(name, other));
         }
-        show::note(&format!("[new tenant `{name}`]"));
+        show::note(&texts().new_tenant(name));
         Ok(())
     }
+}
+
+/// What it says, and `belljar tenants`.
+pub(crate) fn texts() -> &'static ServiceTexts {
+    &words::texts().service
 }
 
 pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<ExitCode> {
@@ -85,9 +88,9 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<ExitCode> {
             let rows = tenants.keys().await?.into_iter().map(|key| {
                 let scopes: Vec<&str> = key.scopes.iter().map(|scope| scope.as_str()).collect();
                 let state = match key.revoked {
-                    Some(at) => format!("revoked {}", table::time(at)),
-                    None if key.is_valid() => "valid".to_owned(),
-                    None => "expired".to_owned(),
+                    Some(at) => texts().revoked(&table::time(at)),
+                    None if key.is_valid() => texts().valid.to_owned(),
+                    None => texts().expired.to_owned(),
                 };
                 let time = |at: Option<i64>| at.map_or_else(|| "-".to_owned(), table::time);
                 [
@@ -100,14 +103,15 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<ExitCode> {
                     state,
                 ]
             });
+            let texts = texts();
             let head = [
-                "key",
-                "tenant",
-                "scopes",
-                "created",
-                "expires",
-                "last used",
-                "state",
+                texts.head_key,
+                texts.head_tenant,
+                texts.head_scopes,
+                texts.head_created,
+                texts.head_expires,
+                texts.head_used,
+                texts.head_state,
             ];
             table::print(&head, &[false; 7], rows)?;
         }
@@ -124,7 +128,7 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<ExitCode> {
             }
             let lifetime = days.map(|days| Duration::from_hours(24) * days);
             let key = tenants.create_key(&tenant, &scope, lifetime).await?;
-            show::note("[API key, not shown again:]");
+            show::note(texts().key_once);
             writeln!(std::io::stdout(), "{}", key.text)?;
         }
         KeysCommand::Revoke { prefix, data } => {
@@ -133,9 +137,7 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<ExitCode> {
                 None => false,
             };
             if !revoked {
-                bail!(
-                    "no valid key has the prefix `{prefix}`\nhint: `belljar keys list` lists all keys"
-                );
+                bail!(texts().no_such_key(&prefix));
             }
         }
     }
@@ -151,10 +153,7 @@ pub(crate) async fn open_existing(args: DataArgs) -> anyhow::Result<Option<Tenan
     let directory = directory(args.data)?;
     let tenants = Tenants::open_existing(&directory).await?;
     if tenants.is_none() {
-        show::note(&format!(
-            "[no keys and no tenants in {}]",
-            directory.display()
-        ));
+        show::note(&texts().no_data(&directory.display()));
     }
     Ok(tenants)
 }

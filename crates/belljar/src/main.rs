@@ -3,15 +3,20 @@
 mod acp_command;
 mod approve;
 mod bench_command;
+mod bench_many;
 mod bench_packages;
 mod bench_programs;
 mod bench_snapshot;
+mod bench_tiers;
 mod cli_reference;
+mod cluster_command;
 mod command_output;
 mod completions_command;
 mod config_command;
+mod container_args;
 mod doctor_command;
 mod env_command;
+mod error_texts;
 mod exec_command;
 mod highlight;
 mod kernel_command;
@@ -33,6 +38,7 @@ mod run_command;
 mod run_screen;
 mod runs_command;
 mod runs_find;
+mod runs_reproduce;
 mod runs_timing;
 mod serve_command;
 mod settings;
@@ -44,6 +50,7 @@ mod shell_command;
 mod show;
 mod show_image;
 mod start;
+mod start_values;
 mod table;
 mod telemetry;
 mod tenants_command;
@@ -136,6 +143,9 @@ enum Command {
     /// List tenants, set their quotas, show the audit log
     #[command(subcommand)]
     Tenants(tenants_command::TenantsCommand),
+    /// Show the nodes of a cluster
+    #[command(subcommand)]
+    Cluster(cluster_command::ClusterCommand),
     /// Create, extend, list, show and remove environments (Python and packages of sessions)
     #[command(
         subcommand,
@@ -202,6 +212,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => start::block_on(serve_command::run(*args)),
         Command::Keys(command) => start::block_on(keys_command::run(command)),
         Command::Tenants(command) => start::block_on(tenants_command::run(command)),
+        Command::Cluster(command) => start::block_on(cluster_command::run(command)),
         Command::Env(command) => start::store()
             .and_then(|store| env_command::run(command, &store))
             .map(|()| ExitCode::SUCCESS),

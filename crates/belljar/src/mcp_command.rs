@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use belljar_agent::{Agent, Provider};
 use belljar_mcp::{Runs, Server, Sessions, serve};
-use belljar_sandbox::{Checkpoints, Engine, SessionOptions};
+use belljar_sandbox::{Checkpoints, EngineSet, SessionOptions};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -87,17 +87,14 @@ pub(crate) async fn run(args: McpArgs) -> anyhow::Result<ExitCode> {
 async fn runs(
     settings: &Settings,
     options: SessionOptions,
-    engines: &[Engine],
+    engines: &EngineSet,
 ) -> anyhow::Result<Option<Runs>> {
-    let (Some(_), [engine, others @ ..]) = (&settings.model, engines) else {
+    if settings.model.is_none() {
         return Ok(None);
-    };
+    }
     let (model, profile) = settings.required_model()?;
     let start = start_of(settings, &model, &profile);
     let provider = Provider::new(profile, &model.model)?;
-    let agent = Agent::open(&settings.runs_dir, engine.clone(), provider, None).await?;
-    let agent = agent
-        .environments(others.iter().cloned())
-        .session_options(options);
-    Ok(Some(Runs::new(agent, start)))
+    let agent = Agent::open(&settings.runs_dir, engines.clone(), provider, None).await?;
+    Ok(Some(Runs::new(agent.session_options(options), start)))
 }

@@ -14,8 +14,8 @@ the [service](service.md), SDK is its [Python client](sdk.md), and MCP is `bellj
 is the [library](library.md).
 
 The operator of a service sets maximums by options of `belljar serve`. A session requests less than that, or gets it
-all; network access is the exception, which a session must request. Runs over HTTP choose their environment, and have the
-operator's options for the rest.
+all; network access is the exception, which a session must request. Runs over HTTP choose their environment and
+isolation, and have the operator's options for the rest.
 ";
 
 /// The whole page.

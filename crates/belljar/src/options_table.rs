@@ -24,7 +24,7 @@ const ONE_NAMESPACE: Entry = No("all cells are of one program");
 const NO_NAMES: Entry = No("its sessions have no host names, unlike those of a service");
 
 /// All options.
-pub(crate) const OPTIONS: [Row; 17] = [
+pub(crate) const OPTIONS: [Row; 18] = [
     (
         "packages",
         [
@@ -127,6 +127,19 @@ pub(crate) const OPTIONS: [Row; 17] = [
             Set("`environment=`, also of `run()`"),
             Set("`environment` of `create_session` and `ask_agent`, one of `mcp --env`"),
             Set("`Engine::builder`"),
+        ],
+    ),
+    (
+        "isolation",
+        [
+            Set("`--walls`, `--image`"),
+            Set("`--walls`, `--image`"),
+            No("commands need the isolation `full`"),
+            Set("`--walls`, `--image`"),
+            Set("`isolation` of a session or a run, one of `serve --walls`"),
+            Set("`isolation=`, also of `run()`"),
+            Set("`isolation` of `create_session` and `ask_agent`, one of `mcp --walls`"),
+            Set("`EngineBuilder::gvisor`, `EngineSet::choose`"),
         ],
     ),
     (

@@ -115,6 +115,7 @@ pub(crate) fn start_of(settings: &Settings, model: &ModelName, profile: &Profile
         branches: None,
         parent: None,
         environment: None,
+        isolation: None,
         client: None,
     }
 }

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use belljar_agent::{
-    Branch, Call, Decision, ExitReason, PLAN, PYTHON, Progress, ReplyEvent, Run, RunEvent, Seen,
-    Spent, Task, TaskStatus, ToolAnswer,
+    Branch, Call, Decision, ExitReason, PLAN, PYTHON, Progress, ReplyEvent, Run, RunEvent, Spent,
+    Task, TaskStatus, ToolAnswer,
 };
 use belljar_sandbox::protocol::texts::RunTexts;
 use belljar_sandbox::protocol::{Event, Language, Outcome, PlainStream, Status, Stream};
@@ -128,6 +128,7 @@ impl RunScreen {
 
     pub(crate) fn show(&mut self, progress: &Progress<'_>) {
         match progress {
+            Progress::Starts => {}
             Progress::Event(event, run) => {
                 self.event(event, run);
                 self.after(event, run);
@@ -208,6 +209,8 @@ impl RunScreen {
             ReplyEvent::Retrying { after_ms, why } => {
                 self.reply.clear();
                 let after = seconds(*after_ms);
+                // What to do is said once, at the end.
+                let why = why.lines().next().unwrap_or_default();
                 let text = self.texts().retrying(why, after);
                 self.note(&text);
                 self.draw_status();
@@ -492,9 +495,10 @@ impl RunScreen {
         }
         for value in &ending.evidence {
             let text = format!("   {}", show::message(&value.text(self.language)));
-            match value.seen {
-                None | Some(Seen::Code { .. }) => self.line(text.yellow()),
-                Some(_) => self.line(text.dimmed()),
+            if value.is_strong() {
+                self.line(text.dimmed());
+            } else {
+                self.line(text.yellow());
             }
         }
         if !ending.artifacts.is_empty() {

@@ -18,11 +18,12 @@ use crate::run_command::{
 };
 use crate::run_screen::RunScreen;
 use crate::runs_find::{find, find_id, ids, open};
+use crate::runs_reproduce::ReproduceArgs;
 use crate::settings::Settings;
 use crate::start::SessionArgs;
 use crate::transfer::{FileArgs, unlimited};
 use crate::variable_args::VariableArgs;
-use crate::{runs_timing, settings, show, table, words};
+use crate::{runs_reproduce, runs_timing, settings, show, table, words};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RunsCommand {
@@ -70,6 +71,11 @@ pub(crate) enum RunsCommand {
         /// Run id, or the beginning of it
         run: String,
     },
+    /// Run the code of a run again and compare its values
+    ///
+    /// The code runs twice, each time in a new session with the files that the run started with.
+    /// Calls of tools get their recorded answers. Exit code 1 if a value or a file is not identical.
+    Reproduce(Box<ReproduceArgs>),
     /// Delete a run with its files and artifacts
     Delete {
         /// Run id, or the beginning of it
@@ -87,6 +93,7 @@ impl RunsCommand {
             | Self::Replay { run }
             | Self::Delete { run } => Some(run),
             Self::Resume(args) => Some(&args.run),
+            Self::Reproduce(args) => Some(&args.run),
             Self::Approve(args) => Some(&args.resume.run),
         }
     }
@@ -277,6 +284,10 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
         RunsCommand::Replay { run } => {
             let (_, events) = find(journal, &run).await?;
             replay(&events, runs.blobs()).await
+        }
+        RunsCommand::Reproduce(args) => {
+            let id = find_id(journal, &args.run).await?;
+            runs_reproduce::run(&args, &runs, &id).await
         }
         RunsCommand::Delete { run } => delete(&runs, &find_id(journal, &run).await?).await,
     }

@@ -9,8 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use belljar_agent::{Policy, Provider};
+use belljar_journal::{ObjectCredentials, Objects};
 use belljar_sandbox::{Checkpoints, Network};
-use belljar_server::{OfferedModel, RunsOptions, Server, ServerOptions, Tenants, Tls};
+use belljar_server::{
+    ClusterOptions, OfferedModel, RunsOptions, Server, ServerOptions, Tenants, Tls,
+};
 use clap::Args;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -51,6 +54,15 @@ pub(crate) struct ServeArgs {
     /// Data directory of the service: keys and id [default: server, next to the environments]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Object store for blobs and snapshots: `s3://BUCKET/PREFIX?endpoint=URL&region=REGION` [default: the data directory]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "demo")]
+    objects: Option<String>,
+    /// PostgreSQL database of a cluster that this node joins; needs `--objects` [default: a file in the data directory]
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "demo")]
+    database: Option<String>,
+    /// Host and port of this node for other nodes [default: that of `--listen`]
+    #[arg(long, value_name = "HOST:PORT", requires = "database")]
+    node_address: Option<String>,
     /// Host name that clients use, such as a proxy's (repeatable)
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
@@ -137,8 +149,12 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
              `--tls-certificate` and `--tls-key`, or listen on loopback behind a TLS proxy]",
         );
     }
-    let mut options = ServerOptions {
+    let cluster = cluster(&args, scheme)?;
+    let objects = args.objects.as_deref().map(open_objects).transpose()?;
+    let options = ServerOptions {
         session,
+        objects,
+        cluster,
         tls,
         insecure_admin: args.insecure_admin,
         allow: args.session.allowed().to_vec(),
@@ -189,8 +205,11 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         }
         given => directory(given)?,
     };
-    let tenants = Tenants::open(&data).await?;
-    let mut engines = tokio::select! {
+    let tenants = match &args.database {
+        Some(database) => Tenants::connect(database).await?,
+        None => Tenants::open(&data).await?,
+    };
+    let engines = tokio::select! {
         engines = args.session.engines() => engines?,
         _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
         _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
@@ -202,9 +221,7 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         note("[API key of tenant `default`, not shown again:]");
         writeln!(std::io::stdout(), "{}", key.text)?;
     }
-    let engine = engines.remove(0);
-    options.environments = engines;
-    let server = Server::new(engine, tenants, &data, options).await?;
+    let server = Server::new(engines, tenants, &data, options).await?;
     let word = if args.demo { "open" } else { "listening on" };
     note(&format!(
         "[{word} {scheme}://{}]",
@@ -228,6 +245,41 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
             .context("removing the directory of the demo")?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The cluster that this node is to join.
+fn cluster(args: &ServeArgs, scheme: &str) -> anyhow::Result<Option<ClusterOptions>> {
+    let Some(database) = &args.database else {
+        return Ok(None);
+    };
+    if args.objects.is_none() {
+        bail!(
+            "`--database` has no `--objects`: other nodes need the blobs of a run to continue it\nhint: give each node the \
+             same `--objects s3://BUCKET/PREFIX`"
+        );
+    }
+    let address = match &args.node_address {
+        Some(address) => address.clone(),
+        None if args.listen.ip().is_unspecified() || args.listen.port() == 0 => bail!(
+            "other nodes cannot reach this one at `{}`: it names no host or port\nhint: give `--node-address HOST:PORT`",
+            args.listen
+        ),
+        None => args.listen.to_string(),
+    };
+    let address = format!("{scheme}://{address}");
+    Ok(Some(ClusterOptions::new(database, address)))
+}
+
+/// The object store at an address, with the credentials of this process. It is asked when the service starts.
+fn open_objects(address: &str) -> anyhow::Result<Objects> {
+    let objects = Objects::open(address, ObjectCredentials::find()?)?;
+    if objects.is_plain() {
+        note(
+            "[warning: without TLS, others can read blobs and snapshots on the network: give the object store an \
+             `https://` endpoint]",
+        );
+    }
+    Ok(objects)
 }
 
 /// What runs are given: these models, else that of the settings.

@@ -10,19 +10,14 @@ use belljar_sandbox::protocol::{
 use belljar_sandbox::{FileLeftOut, LoadReport, OutputChunk, OutputStream, SnapshotReport};
 use owo_colors::OwoColorize;
 
-use crate::words;
+use crate::{error_texts, words};
 
 /// Shows an error of ours: what happened, why, what to do.
 pub(crate) fn error(error: &anyhow::Error) {
-    let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        // Many messages tell their cause themselves.
-        if !text.contains(&cause) {
-            text = format!("{text}: {cause}");
-        }
-    }
+    let text = message(&error_texts::full(error));
     let mut stderr = anstream::stderr().lock();
-    let _ = writeln!(stderr, "{} {}", "error:".red().bold(), message(&text));
+    let mark = words::texts().errors.mark;
+    let _ = writeln!(stderr, "{} {text}", mark.red().bold());
 }
 
 /// A message of several lines, in which there may be a guest's words and names.

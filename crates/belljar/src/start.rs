@@ -1,20 +1,21 @@
 //! What every command that runs sessions starts with.
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use belljar_sandbox::protocol::SetBy;
 use belljar_sandbox::{
-    AllowList, Checkpoints, ContainerSpec, Engine, EngineBuilder, Environment, EnvironmentError,
+    AllowList, Checkpoints, Engine, EngineBuilder, EngineSet, Environment, EnvironmentError,
     EnvironmentSpec, EnvironmentStore, HostDirectory, Limits, Network, PackageStore, Packages,
     Requirement, Session, SessionOptions, requires,
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::container_args::ContainerArgs;
+use crate::start_values::{PackageChoice, cpus, disk, memory, mount, packages, seconds};
 use crate::{show, words};
 
 /// Defaults of `--memory` and `--cpus`, as text.
@@ -38,13 +39,8 @@ pub(crate) struct SessionArgs {
     /// Container image with Python 3.10 or later: each session is a container of it. `--python` is then a path in it
     #[arg(long, value_name = "IMAGE", conflicts_with_all = ["env", "walls"])]
     image: Option<String>,
-    /// Docker or Podman, for `--image`; a `tcp://` address needs the certificates of `DOCKER_CERT_PATH` [default:
-    /// `DOCKER_HOST`, or the local Docker]
-    #[arg(long, value_name = "ADDRESS", requires = "image")]
-    docker: Option<String>,
-    /// Runtime of the containers, such as `runsc`, for `--image` [default: the engine's]
-    #[arg(long, value_name = "NAME", requires = "image")]
-    runtime: Option<String>,
+    #[command(flatten)]
+    container: ContainerArgs,
     #[arg(long, help = format!("Cell time limit in seconds; interrupted, then killed {} seconds later [default: {}]", Limits::default().grace.as_secs(), Limits::default().wall_time.as_secs_f64()), value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
     /// Memory limit of the session, including processes and files, such as 512M or 2G
@@ -69,29 +65,29 @@ pub(crate) struct SessionArgs {
     /// Directory of the host to show in `/data/NAME`, read-only or with `:rw` (repeatable)
     #[arg(long, value_name = "DIR[:NAME][:rw]", value_parser = mount)]
     mount: Vec<HostDirectory>,
-    /// Isolation: `full`, or `none` for trusted code on unsupported hosts. `none` also disables memory
-    /// and CPU limits
-    #[arg(
-        long,
-        value_name = "WALLS",
-        default_value = "full",
-        hide_default_value = true
-    )]
-    walls: WallsChoice,
-}
-
-/// What `--packages` says.
-#[derive(Clone, Debug)]
-struct PackageChoice {
-    policy: Packages,
-    named: Vec<Requirement>,
+    /// Isolation: `full`; `gvisor`, a kernel for each session (needs `runsc`); or `none` for trusted code on
+    /// unsupported hosts. `none` also disables memory and CPU limits. A list for `serve` and `mcp`, default first
+    /// [default: full]
+    #[arg(long, value_name = "WALLS", value_delimiter = ',')]
+    walls: Vec<WallsChoice>,
 }
 
 /// The walls by name: there is no other way to do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum WallsChoice {
     Full,
+    Gvisor,
     None,
+}
+
+/// What isolates sessions in the place of Belljar's own walls.
+pub(crate) enum IsolationTool<'a> {
+    Containers {
+        image: &'a str,
+        address: Option<&'a str>,
+        runtime: Option<&'a str>,
+    },
+    Gvisor,
 }
 
 impl SessionArgs {
@@ -136,7 +132,26 @@ impl SessionArgs {
     }
 
     pub(crate) fn has_walls(&self) -> bool {
-        self.walls == WallsChoice::Full
+        !self.walls.contains(&WallsChoice::None)
+    }
+
+    /// The walls of environments of this host.
+    fn walls(&self) -> &[WallsChoice] {
+        match self.walls.as_slice() {
+            [] => &[WallsChoice::Full],
+            given => given,
+        }
+    }
+
+    /// Refuses walls that were given for an image: it would have others.
+    fn check_walls_of(&self, image: &Environment) -> anyhow::Result<()> {
+        if !self.walls.is_empty() {
+            bail!(
+                "environment `{}` is a container image: its isolation is `container`\nhint: leave out `--walls`",
+                image.name()
+            );
+        }
+        Ok(())
     }
 
     /// Session options without checkpoints, for a command that ends with its session.
@@ -145,7 +160,7 @@ impl SessionArgs {
             Network::None
         } else {
             let list = AllowList::parse(&self.allow).context("--allow")?;
-            if self.walls == WallsChoice::None {
+            if !self.has_walls() {
                 bail!(words::texts().session.allow_needs_walls);
             }
             Network::Allow(list)
@@ -165,10 +180,10 @@ impl SessionArgs {
         })
     }
 
-    /// The same with a checkpoint after each cell, if there are walls.
+    /// The same with a checkpoint after each cell, if there are walls and checkpoints are cheap.
     pub(crate) fn options_with_checkpoints(&self) -> anyhow::Result<SessionOptions> {
         let mut options = self.options()?;
-        if self.has_walls() {
+        if self.walls().contains(&WallsChoice::Full) {
             options.checkpoints = Checkpoints::Every;
         }
         Ok(options)
@@ -191,7 +206,10 @@ impl SessionArgs {
 
     /// An engine of this environment, warm. It takes about a second, which is shown.
     pub(crate) async fn warm(&self, environment: Environment) -> anyhow::Result<Engine> {
-        let engine = self.cold(environment)?;
+        self.warm_up(self.cold(environment)?).await
+    }
+
+    async fn warm_up(&self, engine: Engine) -> anyhow::Result<Engine> {
         let starting = spinner(words::texts().session.starting);
         let warm = engine.warm().await;
         starting.finish_and_clear();
@@ -201,10 +219,42 @@ impl SessionArgs {
 
     /// An engine of this environment, which the first session warms.
     pub(crate) fn cold(&self, environment: Environment) -> anyhow::Result<Engine> {
-        let mut engine = self.builder(environment);
-        if self.walls == WallsChoice::None {
-            show::note(words::texts().session.no_walls);
-            engine = engine.without_walls();
+        self.build_one(self.builder(environment))
+    }
+
+    /// An engine of the one isolation that was given.
+    pub(crate) fn build_one(&self, engine: EngineBuilder) -> anyhow::Result<Engine> {
+        let [walls] = *self.walls() else {
+            bail!(
+                "`--walls` has {} values: this command has one isolation\nhint: `belljar serve` and `belljar mcp` \
+                 offer several",
+                self.walls.len()
+            );
+        };
+        self.build(engine, walls)
+    }
+
+    /// The tool that isolates sessions of this environment, if it is not Belljar itself.
+    pub(crate) fn tool<'a>(&self, environment: &'a Environment) -> Option<IsolationTool<'a>> {
+        match (environment.image(), self.walls()) {
+            (Some(image), _) => Some(IsolationTool::Containers {
+                image: &image.name,
+                address: image.container.address.as_deref(),
+                runtime: image.container.runtime.as_deref(),
+            }),
+            (None, [WallsChoice::Gvisor]) => Some(IsolationTool::Gvisor),
+            _ => None,
+        }
+    }
+
+    fn build(&self, mut engine: EngineBuilder, walls: WallsChoice) -> anyhow::Result<Engine> {
+        match walls {
+            WallsChoice::Full => {}
+            WallsChoice::Gvisor => engine = engine.gvisor(),
+            WallsChoice::None => {
+                show::note(words::texts().session.no_walls);
+                engine = engine.without_walls();
+            }
         }
         if self.packages.policy != Packages::Deny {
             // Beside the environments, also where the settings file says where these are.
@@ -235,7 +285,13 @@ impl SessionArgs {
         }
         match (&self.python, self.env.as_slice()) {
             (Some(python), _) => Ok(Environment::from_python(python)?),
-            (None, [name]) => load(name),
+            (None, [name]) => {
+                let environment = load(name)?;
+                if environment.image().is_some() {
+                    self.check_walls_of(&environment)?;
+                }
+                Ok(environment)
+            }
             (None, names) => bail!(
                 "`--env` was given {} times: this command has one environment\nhint: `belljar serve` and `belljar \
                  mcp` offer several",
@@ -246,21 +302,21 @@ impl SessionArgs {
 
     /// The environment of an image, as a container of it describes itself.
     async fn image(&self, image: &str) -> anyhow::Result<Environment> {
-        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let container = ContainerSpec {
-            address: self.docker.clone().or_else(|| set("DOCKER_HOST")),
-            certificates: set("DOCKER_CERT_PATH").map(PathBuf::from),
-            runtime: self.runtime.clone(),
-        };
-        let python = self.python.as_ref().map(|path| path.display().to_string());
-        let looking = spinner(words::texts().session.starting);
-        let environment = Environment::from_image(&container, image, python.as_deref()).await;
-        looking.finish_and_clear();
-        Ok(environment?)
+        look_at_image(&self.container, image, self.python.as_deref()).await
     }
 
-    /// Engines of all environments of a service, warm, the default first.
-    pub(crate) async fn engines(&self) -> anyhow::Result<Vec<Engine>> {
+    /// Engines of all environments of a service, warm; the default first. Those of this host have all of the walls.
+    pub(crate) async fn engines(&self) -> anyhow::Result<EngineSet> {
+        for (place, walls) in self.walls.iter().enumerate() {
+            if self.walls[..place].contains(walls) {
+                bail!("`--walls` has a value twice\nhint: list each isolation once");
+            }
+        }
+        if self.walls.len() > 1 && !self.has_walls() {
+            bail!(
+                "`--walls none` cannot be offered with others\nhint: leave out `none`: a client could choose it"
+            );
+        }
         let mut environments = Vec::new();
         if self.python.is_some() || self.image.is_some() {
             environments.push(self.environment().await?);
@@ -272,16 +328,50 @@ impl SessionArgs {
                 environments.push(load(name)?);
             }
         }
+        let images = environments.iter().filter(|one| one.image().is_some());
+        if let Some(image) = images.clone().next()
+            && (images.count() == environments.len() || !self.has_walls())
+        {
+            self.check_walls_of(image)?;
+        }
         let mut engines = Vec::new();
         for environment in environments {
-            engines.push(self.warm(environment).await?);
+            let walls = match environment.image() {
+                // It has one isolation, that of its container engine.
+                Some(_) => &[WallsChoice::Full],
+                None => self.walls(),
+            };
+            for walls in walls {
+                let engine = self
+                    .builder(environment.clone())
+                    .prepared_sandboxes(PREPARED_SANDBOXES);
+                engines.push(self.warm_up(self.build(engine, *walls)?).await?);
+            }
         }
-        Ok(engines)
+        let mut engines = engines.into_iter();
+        let first = engines.next().context("no environment was given")?;
+        Ok(EngineSet::new(first, engines))
     }
 }
 
+/// Sandboxes that an engine for many sessions keeps ready.
+const PREPARED_SANDBOXES: usize = 2;
+
+/// The environment of an image, by its interpreter in it or `python3`, as a container of it describes itself.
+pub(crate) async fn look_at_image(
+    container: &ContainerArgs,
+    image: &str,
+    python: Option<&Path>,
+) -> anyhow::Result<Environment> {
+    let python = python.map(|path| path.display().to_string());
+    let looking = spinner(words::texts().session.starting);
+    let found = Environment::from_image(&container.spec(), image, python.as_deref()).await;
+    looking.finish_and_clear();
+    Ok(found?)
+}
+
 /// An environment by name; `default` is built if it is not there yet.
-fn load(name: &str) -> anyhow::Result<Environment> {
+pub(crate) fn load(name: &str) -> anyhow::Result<Environment> {
     let store = store()?;
     match store.load(name) {
         Err(EnvironmentError::NotFound { .. }) if name == EnvironmentSpec::DEFAULT_NAME => {
@@ -331,135 +421,16 @@ pub(crate) fn spinner(what: &'static str) -> ProgressBar {
     spinner
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text
-        .parse()
-        .map_err(|_| "expected a number of seconds".to_owned())?;
-    if seconds > 0.0 && seconds <= 86_400.0 {
-        Ok(Duration::from_secs_f64(seconds))
-    } else {
-        Err("expected a number of seconds above 0, at most 86400 (one day)".into())
-    }
-}
-
-fn packages(text: &str) -> Result<PackageChoice, String> {
-    let named = match text {
-        "deny" | "any" => Vec::new(),
-        _ => Requirement::list(text).map_err(|error| error.to_string())?,
-    };
-    let policy = match text {
-        "deny" => Packages::Deny,
-        "any" => Packages::Any,
-        _ => Packages::allow(named.iter().map(Requirement::name)),
-    };
-    Ok(PackageChoice { policy, named })
-}
-
-/// A directory of the host, with its name in sessions: its own, unless another is given.
-fn mount(text: &str) -> Result<HostDirectory, String> {
-    let (text, writable) = match text.strip_suffix(":rw") {
-        Some(text) => (text, true),
-        None => (text.strip_suffix(":ro").unwrap_or(text), false),
-    };
-    let (path, name) = match text.rsplit_once(':') {
-        Some((path, name)) => (PathBuf::from(path), Some(name.to_owned())),
-        None => (PathBuf::from(text), None),
-    };
-    let name = name.unwrap_or_else(|| {
-        // That of `.` is known only in full.
-        let full = path.canonicalize().unwrap_or_else(|_| path.clone());
-        let name = full.file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
-    });
-    let directory = HostDirectory::new(name, &path).map_err(|error| error.to_string())?;
-    Ok(if writable {
-        directory.writable()
-    } else {
-        directory
-    })
-}
-
-fn memory(text: &str) -> Result<u64, String> {
-    size(text, 64)
-}
-
-fn disk(text: &str) -> Result<u64, String> {
-    size(text, 1)
-}
-
-/// Bytes, at least this many MiB; a number without a unit is in MiB.
-fn size(text: &str, least: u32) -> Result<u64, String> {
-    let wrong = || format!("expected a size from {least}M to 1T, such as 512M or 2G");
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
-    let (number, unit) = text.split_at(end.unwrap_or(text.len()));
-    let unit = unit.to_ascii_lowercase();
-    let unit = unit
-        .strip_suffix("ib")
-        .or_else(|| unit.strip_suffix('b'))
-        .unwrap_or(&unit);
-    let mebibytes: u32 = match unit {
-        "" | "m" => 1,
-        "g" => 1 << 10,
-        "t" => 1 << 20,
-        _ => return Err(wrong()),
-    };
-    let size = number.parse::<f64>().map_err(|_| wrong())? * f64::from(mebibytes);
-    if !(f64::from(least)..=f64::from(1 << 20)).contains(&size) {
-        return Err(wrong());
-    }
-    // A whole number of MiB, as the kernel's pages are smaller.
-    Ok(Duration::from_secs_f64(size).as_secs() << 20)
-}
-
-/// Thousandths of a CPU.
-fn cpus(text: &str) -> Result<u64, String> {
-    let milli = seconds(text).map(|time| time.as_millis());
-    match milli.map(u64::try_from) {
-        // Less than a hundredth is less than the kernel can give out.
-        Ok(Ok(milli @ 10..=1_024_000)) => Ok(milli),
-        _ => Err("expected a number of CPUs from 0.01 to 1024".into()),
-    }
-}
-
 /// Where named environments are kept.
 pub(crate) fn store() -> anyhow::Result<EnvironmentStore> {
     Ok(EnvironmentStore::open(crate::settings::load()?.data_dir))
 }
 
 /// Runs a command's task.
-pub(crate) fn block_on(
-    task: impl Future<Output = anyhow::Result<ExitCode>>,
-) -> anyhow::Result<ExitCode> {
+pub(crate) fn block_on<T>(task: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the async runtime")?
         .block_on(task)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::memory;
-
-    #[test]
-    fn sizes_have_units() {
-        for (text, mebibytes) in [
-            ("64", 64),
-            ("2048", 2048),
-            ("512M", 512),
-            ("512MiB", 512),
-            ("2G", 2048),
-            ("2g", 2048),
-            ("2GB", 2048),
-            ("1.5GiB", 1536),
-            ("1T", 1 << 20),
-        ] {
-            assert_eq!(memory(text), Ok(mebibytes << 20), "{text}");
-        }
-        for text in [
-            "", "G", "63", "2K", "1.1T", "-1G", "2 G", "1e3", "nan", "2GG",
-        ] {
-            assert!(memory(text).is_err(), "{text}");
-        }
-    }
 }

@@ -81,6 +81,11 @@ fn shorten(text: &str) -> String {
     out
 }
 
+/// A text with spaces after it, to this width.
+pub(crate) fn padded(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(columns(text))))
+}
+
 /// How many columns of a terminal a text takes.
 fn columns(text: &str) -> usize {
     text.chars().map(column).sum()

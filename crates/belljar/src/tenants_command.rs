@@ -1,27 +1,31 @@
-//! `belljar tenants`: quotas and use of the service's tenants, and the audit log.
+//! `belljar tenants`: quotas, use and least isolation of the service's tenants, and the audit log.
 
 use std::process::ExitCode;
 use std::time::UNIX_EPOCH;
 
 use anyhow::bail;
-use belljar_server::{Amounts, Quota, TenantName};
+use belljar_sandbox::protocol::Walls;
+use belljar_server::{Amounts, Quota, TenantName, parse_isolation};
 use clap::Subcommand;
 
-use crate::keys_command::{DataArgs, NewTenantArgs, open, open_existing};
+use crate::keys_command::{DataArgs, NewTenantArgs, open, open_existing, texts};
 use crate::table;
+
+/// The name of the least isolation among the quotas.
+const LEAST_ISOLATION: &str = "least_isolation";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TenantsCommand {
-    /// List tenants and their quotas
+    /// List tenants, their quotas and least isolation
     List(DataArgs),
-    /// Show quotas of a tenant and today's use
+    /// Show quotas of a tenant, today's use, and its least isolation
     Show {
         /// Tenant
         name: TenantName,
         #[command(flatten)]
         data: DataArgs,
     },
-    /// Set quotas of a tenant; applied by a running service within 2 seconds
+    /// Set quotas or the least isolation of a tenant; applied by a running service within 2 seconds
     #[command(after_help = "\
 Quotas: sessions, runs, creates_per_second, requests_per_second, memory_bytes, disk_bytes; and per day \
 (UTC): cpu_ms, output_bytes, egress_bytes, events, tokens, money_micros (millionths of the currency of the \
@@ -30,8 +34,11 @@ prices). docs/operations.md explains how they are counted.")]
         /// Tenant, with or without keys
         name: TenantName,
         /// Quota and its amount, or `none` to remove it (repeatable)
-        #[arg(long, value_name = "QUOTA=AMOUNT", required = true, value_parser = change)]
+        #[arg(long, value_name = "QUOTA=AMOUNT", required_unless_present = "least_isolation", value_parser = change)]
         quota: Vec<(Quota, Option<u64>)>,
+        /// Least isolation of its sessions: `container`, `full` or `gvisor`; or `none` to remove it
+        #[arg(long, value_name = "WALLS", value_parser = least_isolation)]
+        least_isolation: Option<LeastIsolation>,
         #[command(flatten)]
         tenant_args: NewTenantArgs,
         #[command(flatten)]
@@ -54,18 +61,24 @@ pub(crate) async fn run(command: TenantsCommand) -> anyhow::Result<ExitCode> {
                 return Ok(ExitCode::SUCCESS);
             };
             let quotas = tenants.quotas().await?;
+            let least = tenants.least_isolation().await?;
             let rows = tenants.names().await?.into_iter().map(|name| {
-                let quotas = quotas.get(&name).map(words).unwrap_or_default();
-                [name.to_string(), quotas]
+                let quotas = quotas.get(&name).into_iter().flatten();
+                let quotas = quotas.map(|(quota, amount)| format!("{quota}={amount}"));
+                let least = least.get(&name).copied();
+                let least = least.map(|walls| format!("{LEAST_ISOLATION}={}", walls.as_str()));
+                let set: Vec<String> = quotas.chain(least).collect();
+                [name.to_string(), set.join(" ")]
             });
-            table::print(&["tenant", "quotas"], &[false; 2], rows)?;
+            let head = [texts().head_tenant, texts().head_quotas];
+            table::print(&head, &[false; 2], rows)?;
         }
         TenantsCommand::Show { name, data } => {
             let Some(tenants) = open_existing(data).await? else {
-                bail!("no such tenant: `{name}`");
+                bail!(texts().no_such_tenant(&name));
             };
             if !tenants.names().await?.contains(&name) {
-                bail!("no such tenant: `{name}`\nhint: `belljar tenants list` lists all tenants");
+                bail!(texts().no_such_tenant(&name));
             }
             let today = UNIX_EPOCH.elapsed()?.as_secs() / (24 * 60 * 60);
             let spent = tenants.spent(i64::try_from(today)?).await?;
@@ -79,12 +92,17 @@ pub(crate) async fn run(command: TenantsCommand) -> anyhow::Result<ExitCode> {
                 let used = amount(spent.get(&name), quota);
                 [quota.to_string(), limit, used]
             });
-            let head = ["quota", "limit", "used today"];
+            let least = tenants.least_isolation().await?;
+            let least = least.get(&name).map_or("-", |walls| walls.as_str());
+            let rows = rows.chain([[LEAST_ISOLATION, least, "-"].map(str::to_owned)]);
+            let texts = texts();
+            let head = [texts.head_quota, texts.head_limit, texts.head_used_today];
             table::print(&head, &[false, true, true], rows)?;
         }
         TenantsCommand::Set {
             name,
             quota,
+            least_isolation,
             tenant_args,
             data,
         } => {
@@ -92,6 +110,9 @@ pub(crate) async fn run(command: TenantsCommand) -> anyhow::Result<ExitCode> {
             let tenants = open(data).await?;
             tenant_args.check(&tenants, &name).await?;
             tenants.set_quotas(&name, &changes).await?;
+            if let Some(LeastIsolation(least)) = least_isolation {
+                tenants.set_least_isolation(&name, least).await?;
+            }
         }
         TenantsCommand::Audit { limit, data } => {
             let Some(tenants) = open_existing(data).await? else {
@@ -102,18 +123,18 @@ pub(crate) async fn run(command: TenantsCommand) -> anyhow::Result<ExitCode> {
                 let time = table::time(event.at);
                 [time, event.actor, event.act, tenant, event.detail]
             });
-            let head = ["time", "actor", "action", "tenant", "detail"];
+            let texts = texts();
+            let head = [
+                texts.head_time,
+                texts.head_actor,
+                texts.head_action,
+                texts.head_tenant,
+                texts.head_detail,
+            ];
             table::print(&head, &[false; 5], rows)?;
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn words(quotas: &Amounts) -> String {
-    let words = quotas
-        .iter()
-        .map(|(quota, amount)| format!("{quota}={amount}"));
-    words.collect::<Vec<_>>().join(" ")
 }
 
 fn change(text: &str) -> Result<(Quota, Option<u64>), String> {
@@ -131,4 +152,15 @@ fn change(text: &str) -> Result<(Quota, Option<u64>), String> {
         }
     };
     Ok((quota.parse()?, amount))
+}
+
+/// What `--least-isolation` says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeastIsolation(Option<Walls>);
+
+fn least_isolation(text: &str) -> Result<LeastIsolation, String> {
+    match text {
+        "none" => Ok(LeastIsolation(None)),
+        name => parse_isolation(name).map(|walls| LeastIsolation(Some(walls))),
+    }
 }

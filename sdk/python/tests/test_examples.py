@@ -107,7 +107,10 @@ def test_streaming(service: Service, tmp_path: Path) -> None:
 DOCS = ROOT.parent.parent / "docs"
 PAGES = [
     ROOT / "README.md",
-    *(DOCS / f"{name}.md" for name in ("sdk", "commands", "ports", "tutorial-team-service", "tutorial-embedding")),
+    *(
+        DOCS / f"{name}.md"
+        for name in ("sdk", "side-by-side", "commands", "ports", "tutorial-team-service", "tutorial-embedding")
+    ),
 ]
 
 

@@ -89,6 +89,20 @@ def environment(client: Belljar) -> None:
     assert refused.value.code == "environment_not_offered"
 
 
+def isolation(client: Belljar) -> None:
+    with client.session(isolation="full") as session:
+        assert session.info().isolation == "full"
+    with pytest.raises(BelljarError, match="it offers full") as refused:
+        client.session(isolation="gvisor")
+    assert refused.value.code == "isolation_not_offered"
+    with pytest.raises(BelljarError) as refused:
+        client.run("x", isolation="gvisor")
+    assert refused.value.code == "isolation_not_offered"
+    with pytest.raises(BelljarError) as refused:
+        client.session_from_snapshot(b"", isolation="gvisor")
+    assert refused.value.code == "isolation_not_offered"
+
+
 def checkpoints(client: Belljar) -> None:
     with client.session(checkpoints="off") as session:
         session.run("x = 42")
@@ -165,6 +179,7 @@ CHECKS: dict[str, Callable[[Belljar], None]] = {
     "disk": limits,
     "cell timeout": cell_timeout,
     "environment": environment,
+    "isolation": isolation,
     "checkpoints": checkpoints,
     "files": files,
     "host directories": mounts,

@@ -17,6 +17,9 @@ export interface BelljarOptions {
   fetch?: typeof fetch;
 }
 
+/** Isolation of a session, the weakest first. */
+export type Isolation = 'container' | 'full' | 'gvisor';
+
 /** Options of a session. Omitted ones have the service's defaults. */
 export interface SessionOptions extends RequestOptions {
   /** Resource limits, at most the service's maximum. */
@@ -31,6 +34,8 @@ export interface SessionOptions extends RequestOptions {
   mounts?: string[];
   /** One of the environments that the service offers. */
   environment?: string;
+  /** One of the isolation tiers that the service offers: its first by default, or the tenant's minimum. */
+  isolation?: Isolation;
   /** A label. */
   name?: string;
   /** More labels. */
@@ -51,6 +56,8 @@ export interface RunOptions extends RequestOptions {
   model?: string;
   /** One of the environments that the service offers. */
   environment?: string;
+  /** One of the isolation tiers that the service offers: its first by default, or the tenant's minimum. */
+  isolation?: Isolation;
   language?: models.Language;
   budget?: Budget;
   /** Which code and tool calls need approval. */
@@ -104,11 +111,11 @@ export class Belljar implements AsyncDisposable {
   /** Starts a session from a snapshot. */
   async sessionFromSnapshot(
     snapshot: Contents,
-    options: { environment?: string } & RequestOptions = {},
+    options: { environment?: string; isolation?: Isolation } & RequestOptions = {},
   ): Promise<Session> {
-    const { environment, signal } = options;
+    const { environment, isolation, signal } = options;
     const headers = { 'Content-Type': 'application/vnd.belljar.snapshot' };
-    const call = { body: await toBytes(snapshot), headers, query: { environment }, signal };
+    const call = { body: await toBytes(snapshot), headers, query: { environment, isolation }, signal };
     return this.#start(change('POST', '/v1/sessions/from-snapshot', call));
   }
 

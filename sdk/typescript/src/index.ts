@@ -1,5 +1,12 @@
 // Client of the Belljar service: live, isolated Python sessions.
-export { Belljar, type BelljarOptions, type RunOptions, type SessionFilter, type SessionOptions } from './client.js';
+export {
+  Belljar,
+  type BelljarOptions,
+  type Isolation,
+  type RunOptions,
+  type SessionFilter,
+  type SessionOptions,
+} from './client.js';
 export {
   Command,
   Commands,

@@ -27,6 +27,15 @@ test('packages and network', async (t) => {
   await assert.rejects(client.session({ allow: ['pypi.org'] }), { code: 'network_not_allowed' });
 });
 
+test('isolation', async (t) => {
+  const { client, session } = await newSession(t, { isolation: 'full' });
+  assert.equal((await session.info()).isolation, 'full');
+  await assert.rejects(client.session({ isolation: 'gvisor' }), { code: 'isolation_not_offered' });
+  await assert.rejects(client.run('x', { isolation: 'gvisor' }), { code: 'isolation_not_offered' });
+  const { data } = await session.snapshot();
+  await assert.rejects(client.sessionFromSnapshot(data, { isolation: 'gvisor' }), { code: 'isolation_not_offered' });
+});
+
 test('environment and directories of the host', async (t) => {
   const { client, session } = await newSession(t, { environment: 'default', mounts: ['system'] });
   const view = await session.info();

@@ -83,6 +83,8 @@ export async function startService() {
     });
     child.on('exit', () => reject(new Error(`the service ended: ${said}`)));
   });
+  // It was written before, to another pipe.
+  while (!key.endsWith('\n')) await once(child.stdout, 'data');
   const other = ['keys', 'create', '--data', data, '--tenant', 'other', '--scope', 'sessions'];
   return {
     url,

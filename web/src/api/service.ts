@@ -1,4 +1,5 @@
 // What the service can do, by name.
+import type { Tier } from '../isolation';
 import { act, ask, askJson, Problem, route } from './client';
 import type {
   BudgetGiven,
@@ -15,11 +16,15 @@ import type {
   Outcome,
   Policy,
   RunPage,
+  RunStateWord,
   RunView,
   SessionPage,
   SessionView,
+  SharedRun,
+  ShareView,
   StepPage,
   TerminalSize,
+  Thread,
 } from './types';
 
 export const login = (key: string) => act('login', { key });
@@ -39,10 +44,37 @@ export async function examples(): Promise<Example[]> {
 const page = (limit: number, cursor?: string | null) =>
   `limit=${limit}${cursor ? `&cursor=${encodeURIComponent(cursor)}` : ''}`;
 
+/** Which runs of the library are wanted. */
+export interface RunQuery {
+  text?: string;
+  state?: RunStateWord;
+  tag?: string;
+  /** In seconds since 1970. */
+  created_after?: number;
+  parent?: string;
+}
+
+const also = (query: RunQuery) =>
+  Object.entries(query)
+    .map(([name, value]) => `&${name}=${encodeURIComponent(String(value))}`)
+    .join('');
+
 export const runs = {
-  list: (limit = 20, cursor?: string | null) => askJson<RunPage>(`v1/runs?${page(limit, cursor)}`),
+  list: (limit = 20, cursor?: string | null, query: RunQuery = {}) =>
+    askJson<RunPage>(`v1/runs?${page(limit, cursor)}${also(query)}`),
   create: (run: CreateRun) => act<RunView>('v1/runs', run),
   show: (id: string, signal?: AbortSignal) => askJson<RunView>(route`v1/runs/${id}`, signal ? { signal } : {}),
+  update: async (id: string, label: { title?: string; tags?: string[] }) => {
+    const response = await ask(route`v1/runs/${id}`, { method: 'PATCH', json: label });
+    return (await response.json()) as RunView;
+  },
+  remove: (id: string) => ask(route`v1/runs/${id}`, { method: 'DELETE' }),
+  thread: (id: string) => askJson<Thread>(route`v1/runs/${id}/thread`),
+  again: (id: string, task?: string) => act<RunView>(route`v1/runs/${id}/again`, task ? { task } : {}),
+  shares: (id: string) => askJson<{ shares: ShareView[] }>(route`v1/runs/${id}/shares`),
+  share: (id: string, step: number | null) =>
+    act<ShareView & { token: string }>(route`v1/runs/${id}/shares`, step === null ? {} : { step }),
+  revokeShare: (id: string, share: string) => ask(route`v1/runs/${id}/shares/${share}`, { method: 'DELETE' }),
   eventsPath: (id: string) => route`v1/runs/${id}/events`,
   steps: (id: string, after: number, limit: number) =>
     askJson<StepPage>(`${route`v1/runs/${id}/steps`}?after=${after}&limit=${limit}`),
@@ -53,6 +85,7 @@ export const runs = {
     act(route`v1/runs/${id}/approvals/${approval}`, { hash, decision }),
   preview: (id: string, approval: string, code: string) =>
     act<EditPreview>(route`v1/runs/${id}/approvals/${approval}/preview`, { code }),
+  reproduce: (id: string, signal: AbortSignal) => ask(route`v1/runs/${id}/reproduce`, { json: {}, signal }),
   budget: (id: string, budget: BudgetGiven) => act(route`v1/runs/${id}/budget`, budget),
   policy: (id: string, approvals: Policy) => act(route`v1/runs/${id}/policy`, { approvals }),
   followUp: (id: string, task: string) => act<RunView>(route`v1/runs/${id}/follow-up`, { task }),
@@ -63,9 +96,20 @@ export const runs = {
   exportPath: (id: string, format: 'ipynb' | 'py' | 'html') => route`v1/runs/${id}/export` + `?format=${format}`,
 };
 
+/** What a share link shows. Its token takes the place of a key. */
+export const shared = {
+  show: (token: string, signal: AbortSignal) =>
+    askJson<SharedRun>('v1/shared', { headers: { Authorization: `Bearer ${token}` }, signal }),
+  steps: (token: string, after: number, limit: number, signal: AbortSignal) =>
+    askJson<StepPage>(`v1/shared/steps?after=${after}&limit=${limit}`, {
+      headers: { Authorization: `Bearer ${token}` },
+      signal,
+    }),
+};
+
 export const sessions = {
   list: (limit = 50, cursor?: string | null) => askJson<SessionPage>(`v1/sessions?${page(limit, cursor)}`),
-  create: (environment?: string) => act<SessionView>('v1/sessions', environment ? { environment } : undefined),
+  create: (asked: { environment?: string; isolation?: Tier } = {}) => act<SessionView>('v1/sessions', asked),
   show: (id: string, signal?: AbortSignal) => askJson<SessionView>(route`v1/sessions/${id}`, signal ? { signal } : {}),
   end: (id: string) => ask(route`v1/sessions/${id}`, { method: 'DELETE' }),
   cellsPath: (id: string) => route`v1/sessions/${id}/cells`,
@@ -115,10 +159,6 @@ export const terminals = {
   resize: (id: string, pid: number, size: TerminalSize) =>
     ask(route`v1/sessions/${id}/commands/${pid}/resize`, { json: size }),
   kill: (id: string, pid: number) => ask(route`v1/sessions/${id}/commands/${pid}`, { method: 'DELETE' }),
-};
-
-export const admin = {
-  list: (what: 'health' | 'tenants' | 'keys' | 'sessions' | 'audit' | 'errors') => askJson<unknown>(`v1/admin/${what}`),
 };
 
 /** Saves what the service answers. A link could not send the header that every request has. */

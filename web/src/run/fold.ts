@@ -11,6 +11,7 @@ import {
   afterDisplay,
   afterOutput,
   emptyLive,
+  emptyRun,
 } from './model';
 import { PLAN_TOOL, readPlan } from './plan';
 import { PYTHON, readReply } from './reply';
@@ -48,6 +49,13 @@ export function withSteps(model: RunModel, views: StepView[]): RunModel {
   const folder = new Folder(model);
   for (const view of views) folder.understood(view);
   return folder.run;
+}
+
+/** Steps as the service says them, without the events of their run. */
+export function toldSteps(views: StepView[]): Step[] {
+  const folder = new Folder(emptyRun());
+  for (const view of views) folder.told(view);
+  return folder.run.steps;
 }
 
 class Folder {
@@ -248,6 +256,21 @@ class Folder {
       };
     });
     for (const call of step.calls) this.#plan(call);
+  }
+
+  told(view: StepView): void {
+    const step = this.#begin(view.number);
+    this.understood(view);
+    Object.assign(step, { state: 'replied', tokens: view.tokens, cost: view.cost ?? null } satisfies Partial<Step>);
+    for (const call of step.calls) {
+      if (call.outcome) call.state = 'ended';
+      else if (call.tool !== PYTHON && call.told !== null) {
+        Object.assign(call, {
+          state: 'ended',
+          result: { text: call.told, failed: false, took_ms: 0 },
+        } satisfies Partial<Call>);
+      }
+    }
   }
 
   #replied(event: Extract<RunEvent, { kind: 'replied' }>): void {

@@ -55,6 +55,25 @@ export function sortedRows(table: Table, column: number | null, descending: bool
   });
 }
 
+/** Rows in this order as text with tabs between, as spreadsheets take it. */
+export function separatedText(table: Table, order: number[], index: string): string {
+  const names = table.columns.map((column) => asField(column.name));
+  const lines = [table.index ? [index, ...names] : names];
+  for (const row of order) {
+    const values = table.columns.map((_, at) => table.rows[row]?.[at] ?? null);
+    lines.push((table.index ? [table.index[row] ?? null, ...values] : values).map(asField));
+  }
+  return lines.map((fields) => fields.map(quoted).join('\t')).join('\n');
+}
+
+/** A value as a field. The program that made it is hostile: no spreadsheet is to take a text for a formula. */
+function asField(value: Value): string {
+  if (typeof value !== 'string') return value === null ? '' : String(value);
+  return /^[=+@\t\r]|^-(?!\d)/.test(value) ? `'${value}` : value;
+}
+
+const quoted = (field: string): string => (/["\t\n\r]/.test(field) ? `"${field.replaceAll('"', '""')}"` : field);
+
 /** Text with separated values as a table: its first rows, for a preview. */
 export function readSeparated(text: string, most = 20): Table | null {
   const head = text.slice(0, 200_000).replace(/^\ufeff/, '');

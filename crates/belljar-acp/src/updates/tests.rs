@@ -45,6 +45,7 @@ impl Watched {
             branches: None,
             parent: None,
             environment: None,
+            isolation: None,
             client: None,
         };
         assert_eq!(

@@ -5,10 +5,15 @@ use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
-use belljar_journal::{BlobHash, Blobs, Journal, RunId, Timestamp, failpoint};
-use belljar_sandbox::{Checkpoints, Engine, SessionOptions};
+use belljar_journal::{
+    BlobHash, Blobs, Journal, Membership, Objects, OwnedRun, RunClaim, RunId, RunState, Timestamp,
+    failpoint,
+};
+use belljar_protocol::Walls;
+use belljar_sandbox::{Checkpoints, EngineSet, SessionOptions};
 
 use super::session::{RunSession, make_directory};
+use super::writer::{Owner, Writer};
 use super::{Control, FILE_BYTES, LiveRun, RunError, read_events};
 use crate::Provider;
 use crate::run::{BRANCH, Run, RunEvent, Start, TaskFile};
@@ -25,15 +30,46 @@ pub struct RunsDirectory {
     path: PathBuf,
     journal: Journal,
     blobs: Blobs,
+    /// There in a cluster.
+    owner: Option<Owner>,
 }
 
 impl RunsDirectory {
     /// Opens a directory, which is made if it is not there.
     pub async fn open(path: &Path) -> Result<Self, RunError> {
+        Self::open_with(path, None).await
+    }
+
+    /// The same, with the blobs in an object store.
+    pub async fn open_with(path: &Path, objects: Option<Objects>) -> Result<Self, RunError> {
         Ok(Self {
             journal: Journal::open(path).await?,
-            blobs: Blobs::open(path, FILE_BYTES).await?,
+            blobs: match objects {
+                Some(objects) => {
+                    Blobs::in_objects(objects, &path.join("spool"), FILE_BYTES).await?
+                }
+                None => Blobs::open(path, FILE_BYTES).await?,
+            },
             path: path.to_owned(),
+            owner: None,
+        })
+    }
+
+    /// The runs of a tenant in a cluster. The directory has what this node has left of them: sessions between cells,
+    /// artifacts, and objects on their way.
+    pub async fn in_cluster(
+        path: &Path,
+        membership: Membership,
+        tenant: &str,
+        objects: Objects,
+    ) -> Result<Self, RunError> {
+        let blobs = Blobs::in_objects(objects, &path.join("spool"), FILE_BYTES).await?;
+        let tenant = tenant.to_owned();
+        Ok(Self {
+            path: path.to_owned(),
+            journal: membership.journal_of(&tenant),
+            blobs,
+            owner: Some(Owner { membership, tenant }),
         })
     }
 
@@ -84,8 +120,12 @@ impl RunsDirectory {
     }
 
     /// Removes remains of deleted runs: blobs that no event names, and the space of their events. A
-    /// blob is written before the event that names it, so no run may be driven or start meanwhile.
+    /// blob is written before the event that names it, so no run may be driven or start meanwhile. In a cluster nothing
+    /// happens: other nodes may drive some.
     pub async fn sweep(&self) -> Result<(), RunError> {
+        if self.owner.is_some() {
+            return Ok(());
+        }
         let mut named = HashSet::new();
         let mut see = |body: &str| {
             // Any text that could be the hash of one.
@@ -109,8 +149,8 @@ pub struct Agent {
     pub(super) journal: Journal,
     pub(super) blobs: Blobs,
     pub(super) directory: PathBuf,
-    /// One for each environment, the default first.
-    pub(super) engines: Vec<Engine>,
+    pub(super) owner: Option<Owner>,
+    pub(super) engines: EngineSet,
     pub(super) provider: Provider,
     pub(super) evaluator: Option<Evaluator>,
     pub(super) session: SessionOptions,
@@ -119,56 +159,41 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent whose runs are kept in this directory.
+    /// An agent whose runs are kept in this directory. A run chooses one of the engines by environment and isolation.
     pub async fn open(
         directory: &Path,
-        engine: Engine,
+        engines: impl Into<EngineSet>,
         provider: Provider,
         evaluator: Option<Evaluator>,
     ) -> Result<Self, RunError> {
         let directory = RunsDirectory::open(directory).await?;
-        Ok(Self::new(directory, engine, provider, evaluator))
+        Ok(Self::new(directory, engines, provider, evaluator))
     }
 
     /// An agent whose runs are kept in this directory, which others may have open as well.
     pub fn new(
         directory: RunsDirectory,
-        engine: Engine,
+        engines: impl Into<EngineSet>,
         provider: Provider,
         evaluator: Option<Evaluator>,
     ) -> Self {
+        let engines = engines.into();
         Self {
             journal: directory.journal,
             blobs: directory.blobs,
             directory: directory.path,
+            owner: directory.owner,
             session: SessionOptions {
-                limits: engine.limits().clone(),
+                limits: engines.first().limits().clone(),
                 checkpoints: Checkpoints::Every,
                 ..SessionOptions::default()
             },
-            engines: vec![engine],
+            engines,
             provider,
             evaluator,
             tools: Vec::new(),
             keeps_sessions: false,
         }
-    }
-
-    /// Engines of further environments, which a run can choose by name.
-    #[must_use]
-    pub fn environments(mut self, engines: impl IntoIterator<Item = Engine>) -> Self {
-        self.engines.extend(engines);
-        self
-    }
-
-    /// The engine of an environment; the default one without a name.
-    fn engine(&self, environment: Option<&str>) -> Result<&Engine, RunError> {
-        let mut engines = self.engines.iter();
-        let found = match environment {
-            None => engines.next(),
-            Some(name) => engines.find(|engine| engine.environment().name() == name),
-        };
-        found.ok_or_else(|| RunError::NoEnvironment(environment.unwrap_or_default().to_owned()))
     }
 
     /// Saves the session of an ended run as a file, so that another run can continue it at once.
@@ -261,7 +286,11 @@ impl Agent {
             }
             start.granted.push(branches.tool());
         }
-        let mut live = self.live(id, Run::default(), 0, Some(&start))?;
+        let writer = match &self.owner {
+            None => Writer::Journal(self.journal.clone()),
+            Some(owner) => Writer::New(owner.membership.node(), owner.tenant.clone()),
+        };
+        let mut live = self.live(id, Run::default(), 0, Some(&start), writer)?;
         let started = RunEvent::Started(Box::new(start));
         if let Err(error) = live.record(&[started], &mut |_| ()).await {
             // Nothing is left of a run that did not start.
@@ -274,12 +303,43 @@ impl Agent {
         Ok(live)
     }
 
-    /// Resumes a run from the end of its journal.
+    /// Resumes a run from the end of its journal. In a cluster, it is claimed first.
     pub async fn resume(&self, id: &RunId) -> Result<LiveRun, RunError> {
+        let Some(owner) = &self.owner else {
+            return self
+                .resume_by(id, Writer::Journal(self.journal.clone()))
+                .await;
+        };
+        match owner.membership.node().claim_run(id).await? {
+            RunClaim::Owned(claimed) => Box::pin(self.resume_owned(claimed)).await,
+            RunClaim::Elsewhere(node) => Err(RunError::Elsewhere {
+                run: id.clone(),
+                node,
+            }),
+            // One that is over has just ended.
+            RunClaim::Here | RunClaim::Over => Err(RunError::Driven(id.clone())),
+        }
+    }
+
+    /// Resumes a run of a cluster that this node has claimed. One that can't be driven is given up as stuck, unless the
+    /// reason is not in the run.
+    pub async fn resume_owned(&self, owned: OwnedRun) -> Result<LiveRun, RunError> {
+        let (id, node) = (owned.id().clone(), owned.node().clone());
+        let resumed = self.resume_by(&id, Writer::Owned(Box::new(owned))).await;
+        if let Err(error) = &resumed
+            && error.storage_fault().is_none()
+            && !error.is_of_owner()
+        {
+            node.release(&id, RunState::Stuck).await?;
+        }
+        resumed
+    }
+
+    async fn resume_by(&self, id: &RunId, writer: Writer) -> Result<LiveRun, RunError> {
         let (events, seq) = read_events(&self.journal, id).await?;
         let run = Run::fold(&events)?;
         let start = run.start().cloned();
-        self.live(id.clone(), run, seq, start.as_ref())
+        self.live(id.clone(), run, seq, start.as_ref(), writer)
     }
 
     fn live(
@@ -288,12 +348,18 @@ impl Agent {
         run: Run,
         seq: u64,
         start: Option<&Start>,
+        writer: Writer,
     ) -> Result<LiveRun, RunError> {
         let environment = start.and_then(|start| start.environment.as_deref());
-        let engine = self.engine(environment)?.clone();
+        let isolation = start.and_then(|start| start.isolation);
+        let isolation = isolation.map(Walls::as_str);
+        let engine = self.engines.choose(environment, isolation, None)?.clone();
         let directory = run_directory(&self.directory, &id);
         let lock = hold(&directory, &id)?;
         let mut options = self.session.clone();
+        if !engine.makes_checkpoints() {
+            options.checkpoints = Checkpoints::Off;
+        }
         let has_branches = start.is_some_and(|start| start.branches.is_some());
         for granted in start.map(|start| &start.granted).into_iter().flatten() {
             // A tool whose definition has changed is not what the run was granted.
@@ -310,7 +376,11 @@ impl Agent {
         }
         let (control, decisions) = Control::new();
         let session = RunSession::new(engine, options, self.blobs.clone(), directory);
+        if writer.has_outdated_files() {
+            session.keep_snapshot(0);
+        }
         Ok(LiveRun {
+            writer,
             session,
             agent: self.clone(),
             id,

@@ -436,39 +436,10 @@ impl LiveRun {
         let Some(guest) = bridge.guests.remove(&number) else {
             return Ok(());
         };
-        let result = self.result_of(answer).await?;
+        let result = result_of(answer, &self.agent.blobs, self.run.language()).await?;
         // An error: the code no longer waits for it.
         let _ = bridge.session.answer(guest, result).await;
         Ok(())
-    }
-
-    async fn result_of(
-        &self,
-        answer: &ToolAnswer,
-    ) -> Result<Result<ToolResult, ToolError>, RunError> {
-        let language: Language = self.run.language();
-        Ok(match answer {
-            ToolAnswer::Value { value } => Ok(ToolResult::Value(value.clone())),
-            ToolAnswer::Large { json } => {
-                let json = self.agent.blobs.get(json).await?;
-                let value = serde_json::from_slice(&json);
-                Ok(ToolResult::Value(value.map_err(|source| {
-                    RunError::Event {
-                        seq: self.seq,
-                        source,
-                    }
-                })?))
-            }
-            ToolAnswer::Kept { marker, .. } => Ok(ToolResult::Kept {
-                marker: marker.clone(),
-            }),
-            ToolAnswer::Failed { message } | ToolAnswer::Refused { message } => {
-                Err(ToolError(message.clone()))
-            }
-            ToolAnswer::Cancelled | ToolAnswer::Lost => {
-                Err(ToolError(language.prompts().call_lost.into()))
-            }
-        })
     }
 
     /// A unique id of a call among all runs; number 0 is that of the model itself.
@@ -547,6 +518,31 @@ impl LiveRun {
         }
         Ok(())
     }
+}
+
+/// An answer as the code gets it.
+pub(crate) async fn result_of(
+    answer: &ToolAnswer,
+    blobs: &Blobs,
+    language: Language,
+) -> Result<Result<ToolResult, ToolError>, RunError> {
+    Ok(match answer {
+        ToolAnswer::Value { value } => Ok(ToolResult::Value(value.clone())),
+        ToolAnswer::Large { json } => {
+            let value = serde_json::from_slice(&blobs.get(json).await?);
+            let unread = |source| RunError::Event { seq: 0, source };
+            Ok(ToolResult::Value(value.map_err(unread)?))
+        }
+        ToolAnswer::Kept { marker, .. } => Ok(ToolResult::Kept {
+            marker: marker.clone(),
+        }),
+        ToolAnswer::Failed { message } | ToolAnswer::Refused { message } => {
+            Err(ToolError(message.clone()))
+        }
+        ToolAnswer::Cancelled | ToolAnswer::Lost => {
+            Err(ToolError(language.prompts().call_lost.into()))
+        }
+    })
 }
 
 async fn keep_value(blobs: &Blobs, value: Value) -> Result<ToolAnswer, RunError> {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use belljar_protocol::Event;
-use belljar_sandbox::{Cell, CellRun, Error, Requirement, requires};
+use belljar_sandbox::{Cell, CellRun, Error, Requirement, Session, requires};
 use futures_util::FutureExt as _;
 use serde_json::Value;
 use tokio::time::{sleep, sleep_until};
@@ -47,7 +47,7 @@ impl LiveRun {
             return Err(Error::Ended("it was not started".into()).into());
         };
         let code = call.code().unwrap_or_default();
-        if let Err(text) = self.install(&session, call).await {
+        if let Err(text) = install(&session, call).await {
             return Ok(failed(text, started));
         }
         let mut bridge = Bridge::new(session.clone(), step, place, &self.run);
@@ -114,21 +114,6 @@ impl LiveRun {
         Ok(CellEnd::Result(Box::new(result)))
     }
 
-    /// Installs the packages that a cell requires, if the session may have them.
-    async fn install(&self, session: &belljar_sandbox::Session, call: &Call) -> Result<(), String> {
-        let mut required = requires(call.code().unwrap_or_default()).map_err(|e| e.to_string())?;
-        let named = call.arguments.get("libraries").and_then(Value::as_array);
-        for name in named.into_iter().flatten().filter_map(Value::as_str) {
-            let requirement: Requirement = name.parse().map_err(|e| format!("{name}: {e}"))?;
-            required.push(requirement);
-        }
-        if required.is_empty() {
-            return Ok(());
-        }
-        let installed = session.install(&required).await;
-        installed.map(drop).map_err(|error| error.to_string())
-    }
-
     /// Takes an event, and those that have come with it.
     async fn take_events(
         &mut self,
@@ -187,6 +172,21 @@ impl LiveRun {
         }
         Ok(progress)
     }
+}
+
+/// Installs the packages that a cell requires, if the session may have them.
+pub(crate) async fn install(session: &Session, call: &Call) -> Result<(), String> {
+    let mut required = requires(call.code().unwrap_or_default()).map_err(|e| e.to_string())?;
+    let named = call.arguments.get("libraries").and_then(Value::as_array);
+    for name in named.into_iter().flatten().filter_map(Value::as_str) {
+        let requirement: Requirement = name.parse().map_err(|e| format!("{name}: {e}"))?;
+        required.push(requirement);
+    }
+    if required.is_empty() {
+        return Ok(());
+    }
+    let installed = session.install(&required).await;
+    installed.map(drop).map_err(|error| error.to_string())
 }
 
 /// What an event of a cell means for its run.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use belljar_journal::{AppendError, RunId, StorageFault};
+use belljar_journal::{AppendError, NodePlace, RunId, StorageFault};
 
 use crate::run::{BRANCH, DecisionError, Misfit};
 
@@ -38,15 +38,38 @@ pub enum RunError {
     /// Another process drives the run.
     #[error("the run `{0}` is driven by another process\nhint: wait for that process, or stop it")]
     Driven(RunId),
+    /// Another node drives the run.
+    #[error(
+        "the run `{run}` is driven by node `{}`\nhint: ask that node, or wait until the run is given up", node.name
+    )]
+    Elsewhere {
+        /// The run.
+        run: RunId,
+        /// The node.
+        node: NodePlace,
+    },
     /// The run may try alternatives, and a tool of the host has the name of the tool for that.
     #[error("a run with branches cannot have a tool of the name `{BRANCH}`")]
     ToolNamedBranch,
-    /// The environment that the run chose is not offered.
-    #[error("there is no environment `{0}`")]
-    NoEnvironment(String),
+    /// The environment or the isolation that the run chose is not offered.
+    #[error(transparent)]
+    NotOffered(#[from] belljar_sandbox::NotOffered),
     /// The run has no such step, or it is not completed.
     #[error("the run has no completed step {0}")]
     NoStep(u32),
+    /// A run that continues another one cannot be reproduced without the code of that one.
+    #[error(
+        "the run continues run `{0}`, whose code it does not have: that run had tools of the host\nhint: reproduce run `{0}`"
+    )]
+    ParentCode(String),
+    /// Code of the run needed a person's approval, and could reach the network or this machine again.
+    #[error(
+        "code of step {step} needed approval, which was for one use\nhint: reproduce it without network access and with isolation"
+    )]
+    NeedsApproval {
+        /// The step.
+        step: u32,
+    },
     /// A person's decision is refused.
     #[error(transparent)]
     Decision(#[from] DecisionError),
@@ -76,5 +99,16 @@ impl RunError {
             }
             _ => None,
         }
+    }
+
+    /// Whether another owner of the run, or this one later, can do better: nothing is wrong with the run itself.
+    pub fn is_of_owner(&self) -> bool {
+        matches!(
+            self,
+            Self::Append(AppendError::Fenced | AppendError::LeaseExpired)
+                | Self::Journal(belljar_journal::Error::LifeOver)
+                | Self::Driven(_)
+                | Self::Elsewhere { .. }
+        )
     }
 }

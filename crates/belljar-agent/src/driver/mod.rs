@@ -11,12 +11,13 @@ mod parent;
 mod perform;
 mod session;
 mod trace;
+mod writer;
 
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use belljar_journal::{AppendError, Journal, NewEvent, RunId, Timestamp};
+use belljar_journal::{AppendError, Journal, NewEvent, RunId, RunState, Timestamp};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::Instrument as _;
 
@@ -24,11 +25,15 @@ use crate::run::{Decision, EVENT_VERSION, Effect, Ending, Run, RunEvent, cut_mid
 use crate::{ModelFault, ModelRequest, ReplyEvent};
 
 pub use agent::{Agent, RunsDirectory, artifacts_directory};
+pub(crate) use bridge::result_of;
+pub(crate) use cell::install;
 use control::ControlRequest;
 pub use control::{Control, Steering};
 pub use error::RunError;
+pub(crate) use session::output_of;
 use session::{RunSession, sync_artifacts};
 pub use trace::{CONTENT_TARGET, METRIC_TARGET};
+use writer::Writer;
 
 /// The largest value of an event, which is held in memory. Files of a run are copied piece by piece.
 pub const FILE_BYTES: u64 = 256 << 20;
@@ -39,6 +44,8 @@ const MOST_LAST_ANSWER: usize = 256 << 10;
 /// What an observer of a run receives.
 #[derive(Debug)]
 pub enum Progress<'a> {
+    /// Calls are about to start; their events are being written to the journal.
+    Starts,
     /// An event, which is in the journal by now.
     Event(&'a RunEvent, &'a Run),
     /// A part of the model's reply, while it arrives.
@@ -79,6 +86,7 @@ pub struct LiveRun {
     id: RunId,
     run: Run,
     seq: u64,
+    writer: Writer,
     session: RunSession,
     control: Control,
     decisions: UnboundedReceiver<ControlRequest>,
@@ -160,8 +168,16 @@ impl LiveRun {
     /// Drives it to its end, or to where it waits for a person and nobody is there.
     pub async fn drive(mut self, listener: Listener<'_>) -> Result<Run, RunError> {
         let span = trace::invoke_agent(&self);
-        let driven = self.go_on(listener).instrument(span.clone()).await;
+        let driven = Box::pin(self.go_on(listener));
+        let driven = driven.instrument(span.clone()).await;
         trace::driven(&span, &self.run, &driven);
+        if driven.is_ok() {
+            let state = match self.run.ending() {
+                Some(_) => RunState::Ended,
+                None => RunState::Waits,
+            };
+            self.writer.give_up(state).await;
+        }
         driven.map(|()| self.run)
     }
 
@@ -237,13 +253,17 @@ impl LiveRun {
         events: &[RunEvent],
         listener: Listener<'_>,
     ) -> Result<(), RunError> {
+        // Whoever reads the journal may know of a call before this process does.
+        if matches!(events.first(), Some(RunEvent::CallStarted { .. })) {
+            listener(Progress::Starts);
+        }
         let mut new = Vec::new();
         for event in events {
             let made = NewEvent::new(event.kind(), EVENT_VERSION, Timestamp::now(), event);
             let seq = self.seq + 1;
             new.push(made.map_err(|source| RunError::Event { seq, source })?);
         }
-        self.seq = self.agent.journal.append(&self.id, self.seq, &new).await?;
+        self.seq = self.writer.append(&self.id, self.seq, &new).await?;
         for event in events {
             self.run.apply(event)?;
             trace::tell(event);

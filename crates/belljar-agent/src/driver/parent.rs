@@ -58,7 +58,11 @@ impl Agent {
             code: self.code_of(&run).await?,
             new_files: new_files.map(|file| file.name.clone()).collect(),
         };
-        if ending.is_some() {
+        let has_files = match &self.owner {
+            None => true,
+            Some(owner) => owner.has_files(parent).await?,
+        };
+        if ending.is_some() && has_files {
             let kept = snapshot_in(&run_directory(&self.directory, parent), run.kept_cell());
             let directory = run_directory(&self.directory, &id);
             let file = |source| RunError::File {

@@ -53,6 +53,11 @@ impl LiveRun {
                 };
                 self.record(&[event], listener).await?;
             }
+            // The snapshot after the last cell has the files that commands changed.
+            let cell = self.run.last_cell();
+            if cell > 0 && others.iter().any(|(_, call)| call.command().is_some()) {
+                self.session.save(cell, self.run.manifest()).await;
+            }
         }
         for (place, call) in python {
             if self.control.is_stopped() {
@@ -158,14 +163,20 @@ impl LiveRun {
         let started = Instant::now();
         let language = self.run.language();
         let session = self.session.live();
+        let limit = self.agent.session.limits.wall_time;
+        let left = self.run.budget().time_left(&self.run.spent());
         let context = ToolContext {
             state: &self.run.tools,
             language,
             session: session.as_deref(),
             evaluator: self.agent.evaluator.as_ref(),
+            limit: left.map_or(limit, |left| left.min(limit)),
         };
         let result = match (find_tool(&call.tool), self.run.direct(call)) {
-            (Some(tool), _) => tool.perform(&call.arguments, context).await,
+            (Some(tool), _) => tokio::select! {
+                result = tool.perform(&call.arguments, context) => result,
+                () = self.control.stopped() => Err("The run was stopped.".into()),
+            },
             (None, Some(tool)) => self.call_directly(tool, step, place, call).await,
             (None, None) => Err(format!("There is no tool `{}`.", call.tool)),
         };

@@ -255,13 +255,8 @@ impl RunSession {
         outcome: &Outcome,
         manifest: Vec<NameInfo>,
     ) -> Result<CellResult, RunError> {
-        let mut output = outcome.transcript.clone();
         let mut images = Vec::new();
         for display in &outcome.displays {
-            if let Some(text) = display.text() {
-                output.push_str(text);
-                output.push('\n');
-            }
             for part in &display.parts {
                 if part.mime.starts_with("image/") {
                     images.push(self.blobs.put(part.data.clone(), &part.mime).await?);
@@ -273,7 +268,7 @@ impl RunSession {
         Ok(CellResult {
             number: outcome.cell,
             outcome: self.blobs.put(whole, "application/json").await?,
-            output,
+            output: output_of(outcome),
             error: outcome.exception.as_ref().map(exception_line),
             images,
             artifacts: outcome.artifacts.clone(),
@@ -370,6 +365,16 @@ impl RunSession {
             let _ = session.close().await;
         }
     }
+}
+
+/// What a cell printed and displayed, as text.
+pub(crate) fn output_of(outcome: &Outcome) -> String {
+    let mut output = outcome.transcript.clone();
+    for text in outcome.displays.iter().filter_map(|display| display.text()) {
+        output.push_str(text);
+        output.push('\n');
+    }
+    output
 }
 
 /// Cuts text that is too long for the conversation; the full text is then in a file of the

@@ -8,9 +8,9 @@ use belljar_journal::Blobs;
 use belljar_protocol::{Display, Language, MIME_TYPES, MimeType, MimeView};
 
 use super::markdown::{escape, markdown};
-use super::story::{Story, Told};
 use crate::driver::RunError;
 use crate::run::{Evidence, RunEvent, Seen};
+use crate::story::{Story, Told, asked};
 
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:50em;margin:2em auto;padding:0 1em}h1{white-space:pre-wrap}\
     pre{background:#f4f4f4;padding:.5em;white-space:pre-wrap}img{max-width:100%}table{border-collapse:collapse}\
@@ -39,6 +39,7 @@ pub async fn page(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunError
                 code,
                 result,
                 outcome,
+                ..
             } => {
                 block(body, "pre", code);
                 let output = result.cell.as_ref().filter(|_| !result.failed);
@@ -50,8 +51,8 @@ pub async fn page(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunError
                     body.push_str(&image(display));
                 }
             }
-            Told::Other { asked, text } => {
-                block(body, "pre", asked);
+            Told::Other { call, text } => {
+                block(body, "pre", &asked(call));
                 block(body, "pre", text);
             }
         }
@@ -187,6 +188,7 @@ mod tests {
             cell: Some(1),
             line: "12 <b>".into(),
             rounded: false,
+            weak: None,
         };
         let evidence = [
             seen("12", Some(output)),

@@ -97,7 +97,7 @@ pub enum ModelFault {
     },
     /// The server can't be reached.
     #[error(
-        "the model server cannot be reached: {why}\nhint: check that it runs, and the base URL"
+        "the model server cannot be reached: {why}\nhint: check that it runs, and its base URL, which `belljar config` shows"
     )]
     Connect {
         /// Why.

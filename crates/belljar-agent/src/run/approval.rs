@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha256};
 use super::risk::{Capability, Earlier, Finding, Risk, command_risk, risk};
 use crate::tool::{GrantedTool, ToolEffects};
 
-/// What a view of a command has as its tool.
-const RUN_COMMAND: &str = "run_command";
+/// The tool that runs commands.
+pub const RUN_COMMAND: &str = "run_command";
 
 /// When approval is needed, from the weakest to the strictest.
 #[derive(
@@ -109,12 +109,22 @@ impl Approvals {
 
     /// The approval that a command needs, if any: the same as Python code that starts it.
     pub fn ask_for_command(&self, command: ShellCommand) -> Option<Approval> {
+        self.ask_for_command_of(0, 0, command)
+    }
+
+    /// The same for a call of a run.
+    pub(crate) fn ask_for_command_of(
+        &self,
+        step: u32,
+        call: u32,
+        command: ShellCommand,
+    ) -> Option<Approval> {
         if self.never_asks_for_code() {
             return None;
         }
         let risk = command_risk(&command.command);
         self.ask_for_cell(&risk)
-            .then(|| Approval::of_command(command, risk))
+            .then(|| Approval::of_command(step, call, command, risk))
     }
 
     /// Never ask again for what this approval needed.
@@ -263,7 +273,7 @@ pub enum Subject {
         /// Its capabilities.
         risk: Risk,
     },
-    /// That a command runs, outside of a run.
+    /// That a command runs.
     Command {
         /// All of it.
         #[serde(flatten)]
@@ -315,11 +325,11 @@ impl ShellCommand {
 }
 
 impl Approval {
-    pub(crate) fn of_command(command: ShellCommand, risk: Risk) -> Self {
+    pub(crate) fn of_command(step: u32, call: u32, command: ShellCommand, risk: Risk) -> Self {
         StoredApproval {
-            id: "0.0".into(),
-            step: 0,
-            call: 0,
+            id: format!("{step}.{call}"),
+            step,
+            call,
             hash: hash_of_command(&command),
             subject: Subject::Command { command, risk },
         }
@@ -440,7 +450,7 @@ pub(crate) fn hash_of_code(code: &str) -> String {
     hash(&["cell", code])
 }
 
-fn hash_of_command(command: &ShellCommand) -> String {
+pub(crate) fn hash_of_command(command: &ShellCommand) -> String {
     // Plain values can always be written as JSON.
     hash(&[
         "command",

@@ -5,7 +5,9 @@ mod words;
 
 use belljar_journal::BlobRef;
 
-use super::approval::{Approval, Decision, DecisionError, Subject, hash_of_call, hash_of_code};
+use super::approval::{
+    Approval, Decision, DecisionError, Subject, hash_of_call, hash_of_code, hash_of_command,
+};
 use super::branches::{BRANCH, Branches};
 use super::event::{RunEvent, ToolAnswer};
 use super::machine::{Call, CallState, Run, Step};
@@ -63,6 +65,10 @@ impl Run {
             let asks = self.approvals.ask_for_call(tool);
             return asks.then(|| Approval::of_call((step, place, 0), &tool.stub.name, arguments));
         }
+        if let Some(command) = call.command() {
+            let approvals = &self.approvals;
+            return approvals.ask_for_command_of(step, place, command);
+        }
         let code = call.code().filter(|_| call.tool == PYTHON)?;
         self.approvals.ask_for_code_of(step, place, code, earlier)
     }
@@ -71,7 +77,10 @@ impl Run {
     fn hash_of(&self, call: &Call) -> String {
         match (self.direct(call), call.arguments.as_object()) {
             (Some(tool), Some(arguments)) => hash_of_call(&tool.stub.name, arguments),
-            _ => hash_of_code(call.code().unwrap_or_default()),
+            _ => match call.command() {
+                Some(command) => hash_of_command(&command),
+                None => hash_of_code(call.code().unwrap_or_default()),
+            },
         }
     }
 
@@ -260,12 +269,12 @@ impl Run {
                 });
                 waits.ok_or("for a cell that does not wait")?;
             }
-            Subject::Command { .. } => return Err("for a command, which runs don't have"),
-            Subject::Call { number: 0, .. } => {
+            Subject::Command { .. } | Subject::Call { number: 0, .. } => {
                 let call = self.call(approval.step, approval.call).cloned();
                 let call = call.filter(|call| call.state == CallState::Waiting);
                 let call = call.ok_or("for a call that does not wait")?;
-                if self.direct(&call).is_none() || self.hash_of(&call) != approval.hash {
+                let is_known = self.direct(&call).is_some() || call.command().is_some();
+                if !is_known || self.hash_of(&call) != approval.hash {
                     return Err("for another call");
                 }
             }
@@ -305,7 +314,7 @@ impl Run {
             };
             return;
         }
-        let is_call = matches!(asked.subject, Subject::Call { .. });
+        let is_call = !matches!(asked.subject, Subject::Cell { .. });
         let Some(call) = self.call(asked.step, asked.call) else {
             return;
         };

@@ -1,7 +1,7 @@
 //! Events of a run, as its journal has them.
 
 use belljar_journal::BlobRef;
-use belljar_protocol::{Artifact, Language, NameInfo};
+use belljar_protocol::{Artifact, Language, NameInfo, Walls};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -235,6 +235,9 @@ pub struct Start {
     /// The environment of its session, by its name; by default the agent's first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<String>,
+    /// The isolation of its session; by default that of the environment's first engine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Walls>,
     /// The program that a person gave the task in, and decides in, if it named itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<RunClient>,

@@ -9,7 +9,7 @@ use belljar_sandbox::ToolSignature;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::approval::{Approval, Approvals, Policy};
+use super::approval::{Approval, Approvals, Policy, ShellCommand};
 use super::bridge::CellCall;
 use super::budget::{Budget, BudgetPart, ExitReason, Spent};
 use super::call_history::CallHistory;
@@ -118,6 +118,11 @@ impl Call {
     /// The code to run, for tools that run some.
     pub fn code(&self) -> Option<&str> {
         self.arguments.get("code").and_then(Value::as_str)
+    }
+
+    /// The command to run, for tools that run one.
+    pub(crate) fn command(&self) -> Option<ShellCommand> {
+        find_tool(&self.tool)?.command(&self.arguments)
     }
 
     /// Its result, once it has ended.
@@ -314,6 +319,14 @@ impl Run {
     pub(crate) fn kept_cell(&self) -> u32 {
         self.untouched_parent()
             .map_or(self.last_cell, |parent| parent.kept_cells)
+    }
+
+    /// How many calls have started and have no end yet.
+    pub fn started_calls(&self) -> usize {
+        let calls = self.steps.last().into_iter().flat_map(|step| &step.calls);
+        calls
+            .filter(|call| call.state == CallState::Started)
+            .count()
     }
 
     /// What to do next. The same until an event is applied.

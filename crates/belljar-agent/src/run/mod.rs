@@ -27,7 +27,8 @@ mod tools_text;
 mod words;
 
 pub use approval::{
-    Approval, Approvals, Decision, DecisionError, Policy, ShellCommand, ShownSubject, Subject,
+    Approval, Approvals, Decision, DecisionError, Policy, RUN_COMMAND, ShellCommand, ShownSubject,
+    Subject,
 };
 pub use branches::{BRANCH, Branch, Branches, BranchesError};
 pub use bridge::{CellCall, CellCallState};
@@ -37,11 +38,12 @@ pub use event::{
     CallResult, CellResult, EVENT_VERSION, Ending, NotKept, Parent, RunClient, RunEvent, Start,
     TaskFile, ToolAnswer,
 };
-pub use evidence::{Evidence, Seen};
+pub use evidence::{Evidence, Seen, Weakness};
 pub use machine::{Call, Effect, Misfit, Run, Step};
 pub use risk::{Capability, Finding, Risk, risk};
 pub use timing::{RepeatedCall, StepTiming, Timing};
 
 pub(crate) use branches::{branch_failed, check_failed, exception_line, none_accepted};
 pub(crate) use context::cut_middle;
+pub(crate) use evidence::line_with;
 pub(crate) use words::{names, parent as parent_words};

@@ -1,5 +1,8 @@
 //! Numbers in texts, as their digits say.
 
+/// The sign of mathematics, which is not the hyphen.
+const MINUS: char = '\u{2212}';
+
 /// Numbers as they are written: signs, separators, fractions, exponents.
 pub(super) fn numbers(text: &str) -> Vec<&str> {
     let bytes = text.as_bytes();
@@ -44,7 +47,13 @@ pub(super) fn numbers(text: &str) -> Vec<&str> {
             let negative = at > 0
                 && bytes[at - 1] == b'-'
                 && !(at > 1 && (bytes[at - 2].is_ascii_alphanumeric() || bytes[at - 2] == b')'));
-            let from = if negative { at - 1 } else { at };
+            let from = if negative {
+                at - 1
+            } else if text[..at].ends_with(MINUS) {
+                at - MINUS.len_utf8()
+            } else {
+                at
+            };
             found.push(&text[from..end]);
         }
         at = end.max(at + 1);
@@ -75,7 +84,7 @@ impl Decimal {
         } else {
             plain
         };
-        let (negative, digits) = match plain.strip_prefix('-') {
+        let (negative, digits) = match plain.strip_prefix(['-', MINUS]) {
             Some(digits) => (true, digits),
             None => (false, plain.as_str()),
         };
@@ -107,6 +116,11 @@ impl Decimal {
                 self.fraction.insert(0, last);
             }
         }
+        self
+    }
+
+    pub(super) fn without_sign(mut self) -> Self {
+        self.negative = false;
         self
     }
 

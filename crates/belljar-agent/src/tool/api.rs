@@ -1,5 +1,7 @@
 //! What a tool is, and what it can use.
 
+use std::time::Duration;
+
 use belljar_protocol::Language;
 use belljar_sandbox::Session;
 use futures_util::future::BoxFuture;
@@ -9,7 +11,7 @@ use serde_json::Value;
 use super::compute::{Computations, Evaluator};
 use super::plan::Plan;
 use crate::ToolSpec;
-use crate::run::CallResult;
+use crate::run::{CallResult, ShellCommand};
 
 /// Where users choose the tools of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +52,12 @@ pub trait Tool: Sync {
         false
     }
 
-    /// Performs a call. An error is a message for the model.
+    /// The command that a call runs: it is approved as cells are.
+    fn command(&self, _arguments: &Value) -> Option<ShellCommand> {
+        None
+    }
+
+    /// Performs a call. When it is dropped, the run was stopped. An error is a message for the model.
     fn perform<'a>(
         &'a self,
         arguments: &'a Value,
@@ -82,6 +89,8 @@ pub struct ToolContext<'a> {
     /// The run's session, for tools that need it.
     pub(crate) session: Option<&'a Session>,
     pub(crate) evaluator: Option<&'a Evaluator>,
+    /// The most time that it may take.
+    pub(crate) limit: Duration,
 }
 
 /// What tools keep of a run.

@@ -7,6 +7,7 @@ mod host;
 mod plan;
 mod python;
 mod read_file;
+mod run_command;
 
 use belljar_protocol::{Language, plain};
 
@@ -19,12 +20,14 @@ pub use plan::{
     PLAN, Plan, PlanChange, PlanFault, PlanStatistics, PlanTree, PlanUpdate, Task, TaskStatus,
 };
 pub use read_file::READ_FILE;
+pub use run_command::{command_state, command_text};
 
 /// All tools that a run can have besides `python` and `answer`.
 pub const TOOLS: &[&dyn Tool] = &[
     &compute::tool::Compute,
     &plan::tool::PlanTool,
     &read_file::ReadFileTool,
+    &run_command::RunCommandTool,
 ];
 
 /// The tool that the model knows by this name.

@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use belljar_agent::{
-    Agent, Approval, Approvals, Budget, Control, Decision, DecisionError, ExitReason, LiveRun,
-    Policy, Progress, Run, RunEvent, Start, Subject, ToolEffects,
+    Agent, Approval, Approvals, Budget, Control, Decision, DecisionError, Dialect, ExitReason,
+    LiveRun, Policy, Progress, RUN_COMMAND, Run, RunEvent, Start, Subject, ToolEffects,
 };
 use belljar_sandbox::{AllowList, Network, SessionOptions};
+use belljar_test_model::Scripted;
+use serde_json::json;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::JoinHandle;
 
@@ -135,6 +137,85 @@ async fn a_cell_waits_for_a_person() {
     // What ran is what the notebook and a replay see.
     let edited = run.steps()[2].calls[0].code().unwrap();
     assert_eq!(edited, "print('y is', 4)");
+}
+
+/// A command is asked for as a cell is, and runs beside the variables and files of the session.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_waits_for_a_person() {
+    let run_command = |line: &str| Scripted::call(RUN_COMMAND, json!({"command": line}));
+    let desk = Desk::new([
+        run_command("echo 42 > n.txt; cat n.txt"),
+        run_command("rm n.txt"),
+        Scripted::call("python", json!({"code": "print(open('n.txt').read())"})),
+        Scripted::call("answer", json!({"text": "It is 42."})),
+    ]);
+    let start = Start {
+        dialect: Dialect::NativeTools,
+        tools: vec![RUN_COMMAND.into()],
+        ..asking(Policy::Always, "What is in the file?")
+    };
+    let live = desk.agent().await.start(start).await.unwrap();
+    let mut driven = Driven::new(live);
+    for (line, decision) in [
+        ("echo 42 > n.txt; cat n.txt", ACCEPT),
+        ("rm n.txt", Decision::Reject),
+    ] {
+        let asked = driven.asks().await;
+        let Subject::Command { command, .. } = &asked.subject else {
+            panic!("{asked:?}");
+        };
+        assert_eq!(command.command, line);
+        let edit = Decision::Edit { code: "ls".into() };
+        let edited = driven.control.decide(&asked.id, &asked.hash, edit).await;
+        assert_eq!(edited, Err(DecisionError::NotCode));
+        driven.decide(&asked, decision).await;
+    }
+    let asked = driven.asks().await;
+    let seen = desk.last_conversation();
+    assert!(seen.contains("[exit code 0]\nstdout:\n42"), "{seen}");
+    driven.decide(&asked, ACCEPT).await;
+    let run = driven.ends().await;
+    assert_eq!(answer_of(&run), "It is 42.");
+    let failed: Vec<bool> = run
+        .steps()
+        .iter()
+        .flat_map(|step| &step.calls)
+        .filter_map(|call| Some(call.result()?.failed))
+        .collect();
+    assert_eq!(failed[..3], [false, true, false]);
+}
+
+/// Without approvals: failures and time limits are the model's to see, and a stop ends the command.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_fails_times_out_and_is_stopped() {
+    let run_command = |line: &str, seconds: u32| {
+        let arguments = json!({"command": line, "timeout_seconds": seconds});
+        Scripted::call(RUN_COMMAND, arguments)
+    };
+    let desk = Desk::new([
+        run_command("echo wrong >&2; exit 3", 20),
+        run_command("sleep 100", 1),
+        run_command("sleep 100", 60),
+    ]);
+    let start = Start {
+        dialect: Dialect::NativeTools,
+        tools: vec![RUN_COMMAND.into()],
+        ..start("Run them.")
+    };
+    let live = desk.agent().await.start(start).await.unwrap();
+    let driven = Driven::new(live);
+    while desk.model.requests().len() < 3 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let seen = desk.last_conversation();
+    assert!(seen.contains("[exit code 3]\nstderr:\nwrong"), "{seen}");
+    assert!(seen.contains("[stopped at its time limit]"), "{seen}");
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let stopped = Instant::now();
+    driven.control.stop();
+    let run = driven.ends().await;
+    assert!(stopped.elapsed() < Duration::from_secs(10));
+    assert_eq!(run.ending().unwrap().reason, ExitReason::Stopped);
 }
 
 /// Only what is risky is asked for, unless the rest of the run was allowed it.

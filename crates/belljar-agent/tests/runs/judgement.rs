@@ -99,6 +99,7 @@ fn evidence_shows_origin() {
             cell: Some(1),
             line: "4980.0".into(),
             rounded: false,
+            weak: None,
         }),
     };
     assert_eq!(

@@ -8,6 +8,7 @@
 mod approvals;
 mod branches;
 mod bridge;
+mod claims;
 mod corpus;
 mod data_scenarios;
 mod direct;
@@ -15,6 +16,7 @@ mod emergency;
 mod emergency_data;
 mod judgement;
 mod recovery;
+mod reproduce;
 mod scenarios;
 mod seen;
 mod support;

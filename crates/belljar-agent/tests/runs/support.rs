@@ -122,6 +122,7 @@ pub(crate) fn start(task: &str) -> Start {
         branches: None,
         parent: None,
         environment: None,
+        isolation: None,
         client: None,
     }
 }

@@ -13,6 +13,7 @@ import socket
 import stat
 import sys
 
+from belljar_guest import blas
 from belljar_guest.state import STATE
 from belljar_guest.wire import renew
 
@@ -52,7 +53,9 @@ def keep():
     once it is woken: None.
     """
     randomness = _randomness()
-    mask = begin()
+    begun = begin()
+    if begun is None:
+        return 0
     try:
         checkpoint = orphan()
         if checkpoint is None:
@@ -60,18 +63,24 @@ def keep():
             _wait_as_checkpoint(randomness)
         return checkpoint
     finally:
-        end(mask)
+        end(begun)
 
 
 def begin():
-    """Before a process is made that continues as this session, or as another: no signal comes between."""
+    """Before a process is made that continues as this session, or as another: no signal comes
+    between. None if none can be made now."""
+    held = blas.hold()
+    if held is None:
+        return None
     STATE.checkpointing = True
-    return _sigmask(_SIG_SETMASK, _ALL)
+    return held, _sigmask(_SIG_SETMASK, _ALL)
 
 
-def end(mask):
+def end(begun):
+    held, mask = begun
     STATE.checkpointing = False
     _sigmask(_SIG_SETMASK, mask)
+    blas.release(held)
 
 
 def orphan():
@@ -205,6 +214,8 @@ def lacks():
     try:
         tasks = _listdir("/proc/self/task")
         threads = len(tasks) - 1
+        if threads:
+            threads -= blas.workers()  # a checkpoint starts its own
         for task in tasks:
             with open(f"/proc/self/task/{task}/children") as file:
                 processes += len(file.read().split())

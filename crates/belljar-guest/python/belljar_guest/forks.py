@@ -65,7 +65,9 @@ def fork(session, count, withheld):
         setup, fds = _receive()
         process = 0
         try:
-            mask = begin()
+            begun = begin()
+            if begun is None:
+                continue
             try:
                 process = orphan()
                 if process is None:
@@ -74,7 +76,7 @@ def fork(session, count, withheld):
                     _become_fork(session, setup, fds)
                     return setup
             finally:
-                end(mask)
+                end(begun)
         finally:
             if process is not None:
                 for fd in fds:

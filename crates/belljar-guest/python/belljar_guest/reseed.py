@@ -50,3 +50,12 @@ def reseed():
         modules["tempfile"]._name_sequence = None
     if "uuid" in modules:
         modules["uuid"]._last_timestamp = None
+
+
+def reseed_restored():
+    """In a process that others were copied from as well, and that is no fork, which would do this by itself."""
+    modules = sys.modules
+    if "random" in modules:
+        modules["random"].seed()
+    if "_ssl" in modules:
+        modules["_ssl"].RAND_add(_urandom(48), 48.0)

@@ -7,6 +7,7 @@ only. It never looks into what the session says. Hostile code runs beside it as 
 
 from belljar_guest import BUILTINS as __builtins__
 
+import errno
 import os
 import select
 import _signal
@@ -27,6 +28,7 @@ _MAX_ERROR = 2000
 _READ = 64 << 10
 _COUNT_EVERY = 0.05  # seconds
 _CLEAR_WITHIN = 1.0
+_SEND_WITHIN = 10.0
 # The host must be behind by so much before counts are left out.
 _MUCH_UNSENT = 1 << 20
 
@@ -192,7 +194,10 @@ class Steward:
         )
         theirs.close()
         self.template = ours
-        self._tell_template({"op": "warm", "preload": request["preload"], "fonts": request["fonts"]})
+        # One thread, since the limits of the session hold already.
+        self._tell_template(
+            {"op": "warm", "preload": request["preload"], "fonts": request["fonts"], "threads": 1}
+        )
 
     def _start(self, request):
         if self.template is None or not self.interpreter or self.wires is not None:
@@ -213,7 +218,16 @@ class Steward:
         data = to_json(message)
         if len(data) > _MAX_MESSAGE:
             raise ValueError("too long for the template")
-        socket.send_fds(self.template, [data], fds)
+        until = time.monotonic() + _SEND_WITHIN
+        while True:
+            try:
+                socket.send_fds(self.template, [data], fds)
+                return
+            except OSError as error:
+                # The kernel counts descriptors on their way for all processes of root, on the whole host.
+                if error.errno != errno.ETOOMANYREFS or time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
 
     def _hear_template(self):
         try:

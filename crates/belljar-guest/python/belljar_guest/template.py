@@ -13,12 +13,21 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 
-from belljar_guest import bare, session, walls, warm
+from belljar_guest import bare, session, sharing, walls, warm
 
 _MAX_MESSAGE = 64 << 10
 _MAX_FDS = 32
+
+# When memory is made cheap to share: after so many milliseconds without a request, or so many forks.
+_IDLE_MS = 300
+_MANY_FORKS = 32
+# What the interpreter's heap is expected to need; what it doesn't is given back.
+_HEAP_MIB = 64
+# Where the imports took longer than this, it would keep sessions waiting for too long.
+_SLOW_SECONDS = 5
 
 
 def main(fd=3):
@@ -40,6 +49,7 @@ class Template:
         except OSError:
             pass  # there is none where there are no walls
         self.children = {}  # pid -> id of the session
+        self.forks_until_shared = None  # once warm
         self.wake, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.signal(signal.SIGCHLD, lambda signum, frame: None)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -55,7 +65,10 @@ class Template:
         poll.register(self.sock.fileno(), select.POLLIN)
         poll.register(self.wake, select.POLLIN)
         while True:
-            ready = [fd for fd, _ in poll.poll()]
+            shares = self.forks_until_shared is not None
+            ready = [fd for fd, _ in poll.poll(_IDLE_MS if shares else None)]
+            if shares and (not ready or self.forks_until_shared <= 0):
+                self._share()
             if self.wake in ready:
                 self._drain()
                 self._reap()
@@ -109,7 +122,13 @@ class Template:
             os._exit(0)
 
     def _warm(self, request):
-        failed, import_ms = warm.warm(request.get("preload", []), request.get("fonts", []))
+        share, start = request.get("share", False), time.monotonic()
+        held = sharing.reserve(_HEAP_MIB) if share else None
+        failed, import_ms = warm.warm(
+            request.get("preload", []), request.get("fonts", []), request.get("threads")
+        )
+        del held
+        walls.expect(request.get("variables", {}))
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the rehearsal took it
         threads, data = warm.status()
         self._send(
@@ -122,9 +141,23 @@ class Template:
                 "import_ms": import_ms,
             }
         )
+        if share and time.monotonic() - start < _SLOW_SECONDS:
+            self.forks_until_shared = _MANY_FORKS
+        elif share:
+            self._send({"event": "shared"})
+
+    def _share(self):
+        self.forks_until_shared = None
+        try:
+            sharing.share()
+        except OSError:
+            pass  # no descriptor or no memory is left: what is shared is shared
+        self._send({"event": "shared"})
 
     def _fork(self, request, fds):
         identity = request["id"]
+        if self.forks_until_shared is not None:
+            self.forks_until_shared -= 1
         if "workspace" in request:
             # --walls=none
             pid = os.fork()

@@ -14,8 +14,9 @@ import os
 import resource
 import sys
 
+from belljar_guest import blas
 from belljar_guest.checkpoints import MEMORY_SCORE
-from belljar_guest.reseed import reseed
+from belljar_guest.reseed import reseed, reseed_restored
 from belljar_guest.state import STATE
 from belljar_guest.wire import frame_lengths, to_json
 
@@ -170,8 +171,7 @@ def enter(workspace, namespaces, rules, control, interrupts, stdout, stderr, cgr
         step = "descriptors"
         control = _settle(control, interrupts, stdout, stderr)
         step = "workspace"
-        os.environ.update(request["variables"])
-        _begin_in(workspace)
+        _begin_in(workspace, request["variables"])
     except BaseException as error:
         fault(control, f"{step}: {type(error).__name__}: {error}")
 
@@ -199,8 +199,8 @@ def inhabit(workspace, control, interrupts, stdout, stderr, request):
         step = "descriptors"
         control = _settle(control, interrupts, stdout, stderr)
         step = "workspace"
-        os.environ.update(request["variables"])
-        _begin_in(workspace)
+        _begin_in(workspace, request["variables"])
+        reseed_restored()
     except BaseException as error:
         fault(control, f"{step}: {type(error).__name__}: {error}")
 
@@ -233,7 +233,7 @@ def stay(workspace, control, interrupts, stdout, stderr, request):
         _limit({**request["limits"], "processes": None})
         os.setsid()
         control = _settle(control, interrupts, stdout, stderr)
-        _begin_in(workspace)
+        _begin_in(workspace, request["variables"])
     except BaseException as error:
         fault(control, f"{type(error).__name__}: {error}")
 
@@ -284,6 +284,11 @@ def _limit(limits):
             if hard != resource.RLIM_INFINITY:
                 wanted = min(wanted, hard)
             resource.setrlimit(kind, (wanted, wanted))
+    growth = limits.get("growth")
+    if growth:
+        with open("/proc/self/statm") as file:
+            mapped = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (mapped + growth, mapped + growth))
 
 
 def _settle(control, interrupts, stdout, stderr):
@@ -300,7 +305,20 @@ def _settle(control, interrupts, stdout, stderr):
     return control
 
 
-def _begin_in(workspace):
+_usual = {}
+
+
+def expect(variables):
+    """In the template: most sessions will have these environment variables."""
+    _usual.update(variables)
+    os.environ.update(variables)
+    blas.follow()
+
+
+def _begin_in(workspace, variables):
+    if variables != _usual:
+        os.environ.update(variables)
+        blas.follow()
     os.chdir(workspace)
     sys.path.insert(0, workspace)
     reseed()

@@ -8,10 +8,10 @@ import io
 import sys
 import time
 
-from belljar_guest import complete, displays, errors, manifest, reseed, session, tables
+from belljar_guest import blas, complete, displays, errors, manifest, reseed, session, tables
 
 
-def warm(preload, fonts):
+def warm(preload, fonts, threads=None):
     """Loads the preload list; returns the failures and the time each import took."""
     failed = {}
     import_ms = {}
@@ -34,6 +34,7 @@ def warm(preload, fonts):
             failed.setdefault(name, f"in its first use: {type(error).__name__}: {error}"[:2000])
     session.prepare()
     reseed.prepare()
+    blas.prepare(threads)
     gc.collect()
     gc.disable()
     gc.freeze()

@@ -17,6 +17,7 @@ from belljar_guest.state import STATE, on_main_thread, release
 _read = os.read
 _readv = os.readv
 _write = os.write
+_writev = os.writev
 _getpid = os.getpid
 _poll = select.poll
 _POLLIN = select.POLLIN
@@ -32,6 +33,7 @@ _lock = _allocate_lock()
 
 MAX_HEADER = 8 << 20
 MAX_BLOB = 32 << 20
+_MOST_VIEWS = 1000  # the kernel takes 1024
 
 
 def _refuse(value):
@@ -78,20 +80,32 @@ def renew():
 
 def send(header, blob=b""):
     """Writes one frame whole, whatever thread asks and whatever signal arrives meanwhile."""
+    _send(_write_all, _head(header, len(blob)) + blob)
+
+
+def send_views(header, views):
+    """As `send`, for large blobs: bytes of views, which are not copied."""
+    _send(_write_views, [memoryview(_head(header, sum(map(len, views)))), *views])
+
+
+def _head(header, blob):
+    head = to_json(header)
+    if len(head) > MAX_HEADER or blob > MAX_BLOB:
+        raise OverflowError("frame over the limit")
+    return frame_lengths(len(head), blob) + head
+
+
+def _send(write, data):
     if _getpid() != STATE.pid:
         return  # a child made by the user's fork has no say on this channel
-    head = to_json(header)
-    if len(head) > MAX_HEADER or len(blob) > MAX_BLOB:
-        raise OverflowError("frame over the limit")
-    data = frame_lengths(len(head), len(blob)) + head + blob
     if not on_main_thread():
         with _lock:
-            _write_all(data)
+            write(data)
         return
     STATE.hold += 1
     try:
         with _lock:
-            _write_all(data)
+            write(data)
     finally:
         release()
 
@@ -116,12 +130,23 @@ def _write_all(data):
             done += _write(STATE.control, rest[done:])
 
 
+def _write_views(views):
+    at = 0
+    while at < len(views):
+        done = _writev(STATE.control, views[at : at + _MOST_VIEWS])
+        while at < len(views) and done >= len(views[at]):
+            done -= len(views[at])
+            at += 1
+        if done:
+            views[at] = views[at][done:]
+
+
 class Reader:
     """Requests of the host, one after the other. At the end of the stream the session ends."""
 
     def __init__(self):
         self._buffer = b""
-        self.blob = b""  # raw bytes of the last request
+        self.left = 0  # raw bytes of the last request that are not read yet
 
     def _fill(self, size):
         have = len(self._buffer)
@@ -159,12 +184,27 @@ class Reader:
             self._buffer = _read(STATE.control, 65536)
             if not self._buffer:
                 _exit(0)
+        return self.next_head()
+
+    def next_head(self):
+        """The next request, of which no more is read: `read_into` must read its raw bytes, if it has any."""
         self._fill(8)
-        head, blob = unpack_lengths(self._buffer)
-        end = 8 + head + blob
-        self._fill(end)
+        head, self.left = unpack_lengths(self._buffer)
+        self._fill(8 + head)
         request = from_json(self._buffer[8 : 8 + head])
-        # Not copied: it may be large.
-        self.blob = memoryview(self._buffer)[8 + head : end]
-        self._buffer = self._buffer[end:]
+        self._buffer = self._buffer[8 + head :]
         return request
+
+    def read_into(self, view):
+        """Reads some raw bytes of the request, at least one; returns how many."""
+        view = view[: self.left]
+        if self._buffer:
+            read = min(len(view), len(self._buffer))
+            view[:read] = self._buffer[:read]
+            self._buffer = self._buffer[read:]
+        else:
+            read = _readv(STATE.control, (view,))
+            if not read:
+                _exit(0)
+        self.left -= read
+        return read

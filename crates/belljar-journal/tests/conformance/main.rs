@@ -9,6 +9,8 @@
 )]
 
 mod model;
+#[path = "../postgres/mod.rs"]
+mod postgres;
 mod properties;
 
 use belljar_journal::{Journal, NewEvent, RunId, Timestamp};
@@ -16,6 +18,8 @@ use serde_json::Value;
 
 /// A store that exists for one test.
 trait Backend: Sized + Sync {
+    /// How many random sequences of operations to try, each on a fresh one.
+    const CASES: u32;
     /// An empty one.
     fn fresh() -> Self;
     /// One more way in: it shares nothing with the others but what is stored.
@@ -25,12 +29,30 @@ trait Backend: Sized + Sync {
 struct Sqlite(tempfile::TempDir);
 
 impl Backend for Sqlite {
+    const CASES: u32 = 40;
+
     fn fresh() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
 
     async fn open(&self) -> Journal {
         Journal::open(self.0.path()).await.unwrap()
+    }
+}
+
+/// A database of its own, on a server that the tests share.
+struct Postgres(String);
+
+impl Backend for Postgres {
+    /// A fresh database takes a while.
+    const CASES: u32 = 12;
+
+    fn fresh() -> Self {
+        Self(postgres::database())
+    }
+
+    async fn open(&self) -> Journal {
+        Journal::connect(&self.0).await.unwrap()
     }
 }
 
@@ -85,3 +107,4 @@ macro_rules! conformance {
 }
 
 conformance!(sqlite, Sqlite);
+conformance!(postgresql, Postgres);

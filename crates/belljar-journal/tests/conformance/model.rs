@@ -45,7 +45,7 @@ pub(crate) fn it_behaves_like_a_vector_of_events_for_each_run<B: Backend>() {
         .build()
         .unwrap();
     let mut runner = TestRunner::new(Config {
-        cases: 40,
+        cases: B::CASES,
         failure_persistence: None,
         ..Config::default()
     });

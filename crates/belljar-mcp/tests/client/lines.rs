@@ -158,7 +158,7 @@ async fn a_server_that_dies_in_a_call_is_told() {
 
 /// L10: an answer of a gigabyte.
 #[tokio::test]
-async fn heavy_a_huge_answer_takes_no_memory_and_costs_only_its_call() {
+async fn a_huge_answer_takes_no_memory_and_costs_only_its_call() {
     let connection = Home::new().connect(stdio(&["huge"])).await.unwrap();
     let before = peak();
     let why = call(&connection, json!({})).await.unwrap_err().0;
@@ -185,7 +185,7 @@ async fn heavy_what_has_no_end_is_given_up() {
 
 /// Fourteen megabytes that would be hundreds in memory.
 #[tokio::test]
-async fn heavy_an_answer_of_too_many_values_is_not_read() {
+async fn an_answer_of_too_many_values_is_not_read() {
     let before = peak();
     assert_eq!(
         error_of("values").await,

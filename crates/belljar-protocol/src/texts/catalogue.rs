@@ -114,6 +114,18 @@ pub struct Texts {
     pub setting: SettingTexts,
     /// The example tasks of demo mode.
     pub demo: DemoTexts,
+    /// Tools that no run has unless it is asked for: they are not part of the measured prompts.
+    pub tools: ToolTexts,
+    /// The checks of `belljar doctor`.
+    pub doctor: DoctorTexts,
+    /// `belljar env`.
+    pub env: EnvTexts,
+    /// `belljar keys` and `belljar tenants`.
+    pub service: ServiceTexts,
+    /// References of `belljar bench`.
+    pub bench: BenchTexts,
+    /// Errors of sessions and environments, as a person sees them. The English texts are those of the errors themselves.
+    pub errors: ErrorTexts,
 }
 
 impl Texts {
@@ -128,6 +140,12 @@ impl Texts {
             ("settings", self.settings.samples(nth)),
             ("setting", self.setting.samples(nth)),
             ("demo", self.demo.samples(nth)),
+            ("tools", self.tools.samples(nth)),
+            ("doctor", self.doctor.samples(nth)),
+            ("env", self.env.samples(nth)),
+            ("service", self.service.samples(nth)),
+            ("bench", self.bench.samples(nth)),
+            ("errors", self.errors.samples(nth)),
         ];
         let named = parts.into_iter().flat_map(|(part, texts)| {
             let named = move |(name, text)| (format!("{part}.{name}"), text);
@@ -410,6 +428,12 @@ texts! {
         printed_by_cell(value: &str, cell: u32, rounded: &str);
         result_of_step(value: &str, step: u32, rounded: &str);
         rounded;
+        weak_other_row;
+        weak_other_column;
+        weak_other_measure;
+        weak_other_unit;
+        weak_outdated;
+        weak_incidental;
         given_in_task(value: &str);
         file_of_run(value: &str);
         written_in_code(value: &str, cell: u32);
@@ -482,6 +506,24 @@ texts! {
         replay_recorded(text: &str);
         replay_now(text: &str);
         replay_identical(requests: u32);
+        reproducing;
+        reproduced_so_far(done: usize, all: usize);
+        head_value;
+        head_verdict;
+        head_where;
+        head_now;
+        in_cell(cell: u32);
+        in_step(step: u32);
+        in_file;
+        verdict_identical;
+        verdict_changed;
+        verdict_not_deterministic;
+        verdict_not_run;
+        reproduced_part(identical: usize, all: usize, what: &str);
+        reproduced_nothing;
+        reproduced_values;
+        reproduced_files;
+        reproduced_cells;
 
         time_all;
         time_model;
@@ -721,5 +763,223 @@ texts! {
         crash_answer;
         other_code;
         other_answer;
+    }
+}
+
+texts! {
+    /// The checks of `belljar doctor`.
+    DoctorTexts {
+        ok;
+        missing;
+        note;
+        remedy(text: &str);
+        kernel;
+        user_namespaces;
+        privileges;
+        temporary_files;
+        open_files;
+        environments;
+        session;
+        no_python;
+        install_python_and_uv;
+        kernel_unknown(release: &str);
+        check_kernel;
+        kernel_old(release: &str);
+        update_kernel;
+        version(version: u32);
+        landlock_missing;
+        boot_with_landlock;
+        landlock_old(version: u32, least: u32);
+        landlock_no_truncate(version: u32);
+        landlock_files(version: u32);
+        newer_kernel_all;
+        newer_kernel;
+        seccomp_works;
+        seccomp_missing;
+        kernel_with_seccomp;
+        namespaces_work;
+        namespaces_refused(by: &str, error: &dyn Display);
+        container_filter;
+        namespaces_fail(error: &dyn Display);
+        sysctl(setting: &str);
+        apparmor_profile(profile: &str);
+        for_all_programs(remedy: &str);
+        or_as_root;
+        in_container;
+        as_root;
+        as_user;
+        as_user_remedy;
+        cgroups_work(version: u32);
+        cgroup_left(version: u32);
+        boot_with_cgroup2(scope: &str);
+        container_settings;
+        not_writable(directory: &dyn Display, error: &dyn Display);
+        set_tmpdir;
+        space_unknown(directory: &dyn Display, error: &dyn Display);
+        little_space(directory: &dyn Display, mib: u64);
+        free_space;
+        space(directory: &dyn Display, mib: u64);
+        no_limit;
+        files_limit(limit: u64, sessions: u64);
+        raise_files_limit;
+        uv_remedy;
+        uv_missing;
+        uv_exited(path: &dyn Display, status: &dyn Display);
+        uv_not_started(path: &dyn Display, error: &dyn Display);
+        uv_silent(path: &dyn Display);
+        python_missing;
+        python_remedy;
+        environments_unreadable(error: &dyn Display);
+        own_data_dir;
+        environments_broken(usable: &str, error: &str);
+        none;
+        no_environments;
+        create_environment;
+        session_works(start: &str, python: &str, environment: &str, warm: &str);
+        session_silent(seconds: u64);
+        session_fails(why: &str, python: &str, environment: &str);
+        gvisor_works(start: &str);
+        gvisor_missing;
+        install_gvisor;
+        containers;
+        containers_work;
+        containers_remedy;
+        fix_above;
+        report_log;
+    }
+}
+
+texts! {
+    /// `belljar env`.
+    EnvTexts {
+        removed(name: &str);
+        building(name: &str);
+        seconds(seconds: f64, line: &str);
+        ready(name: &str, seconds: f64, python: &str, packages: usize);
+        warning(error: &dyn Display);
+        none_yet;
+        head_name;
+        head_packages;
+        head_preload;
+        head_image;
+        name;
+        preload;
+        fonts;
+        visible;
+        image;
+        engine;
+        local_docker;
+        packages;
+        none;
+        requirements_unreadable(path: &dyn Display);
+        requirements_unusable(path: &dyn Display);
+        requirement_is_option(line: usize, text: &str);
+        requirements_cut;
+        step_waiting;
+        step_venv;
+        step_versions;
+        step_installing;
+        step_compiling;
+        step_importing;
+        step_no_font;
+        step_writing;
+    }
+}
+
+texts! {
+    /// `belljar keys` and `belljar tenants`.
+    ServiceTexts {
+        similar_tenant(name: &dyn Display, other: &dyn Display);
+        new_tenant(name: &dyn Display);
+        no_such_tenant(name: &dyn Display);
+        key_once;
+        no_such_key(prefix: &str);
+        no_data(directory: &dyn Display);
+        revoked(time: &str);
+        valid;
+        expired;
+        head_key;
+        head_tenant;
+        head_scopes;
+        head_created;
+        head_expires;
+        head_used;
+        head_state;
+        head_quotas;
+        head_quota;
+        head_limit;
+        head_used_today;
+        head_time;
+        head_actor;
+        head_action;
+        head_detail;
+    }
+}
+
+texts! {
+    /// References of `belljar bench`.
+    BenchTexts {
+        bare_fork;
+        jupyter;
+        needs_jupyter;
+        pipe;
+        no_filters;
+        cell;
+        program;
+        no_checkpoints;
+        pickle;
+        write;
+        read;
+        save_and_load;
+        uv;
+        bare_tool;
+        empty_sandbox;
+        own_pooled;
+        own_cell;
+        grace;
+        skipped(why: &str);
+    }
+}
+
+texts! {
+    /// Errors of sessions and environments, as a person sees them. The English texts are those of the errors themselves.
+    ErrorTexts {
+        mark;
+        environment_name(name: &str);
+        environment_is_image(name: &str);
+        environment_exists(name: &str);
+        environment_not_found(name: &str, known: &str);
+        environment_broken(name: &str, reason: &str);
+        uv_missing(reason: &str);
+        uv_failed(step: &str, status: &str, output: &str);
+        no_python;
+        python_missing(path: &dyn Display, reason: &str);
+        python_unsupported(path: &dyn Display, found: &str);
+        package_invalid(package: &str, reason: &str);
+        module_invalid(module: &str);
+        preload(output: &str);
+        limits(why: &dyn Display);
+        walls(why: &dyn Display);
+        template(environment: &str, why: &str);
+        session(why: &dyn Display);
+        ended(why: &str);
+        busy;
+        no_checkpoint(checkpoint: &dyn Display);
+        too_many_checkpoints(limit: usize);
+        not_checkpointed(why: &str);
+        fork(why: &str);
+        command(why: &str);
+        unresponsive;
+        cell_too_large(bytes: usize, limit: usize);
+        file_too_large(path: &str, bytes: u64, limit: u64);
+    }
+}
+
+texts! {
+    /// Tools that no run has unless it is asked for: they are not part of the measured prompts.
+    ToolTexts {
+        run_command;
+        run_command_line;
+        run_command_timeout;
     }
 }

@@ -1,8 +1,9 @@
 //! English.
 
 use super::catalogue::{
-    DemoTexts, KernelTexts, OutcomeTexts, PromptTexts, ReplyMarks, RunTexts, SessionTexts,
-    SettingTexts, SettingsTexts, Texts, quoted,
+    BenchTexts, DemoTexts, DoctorTexts, EnvTexts, ErrorTexts, KernelTexts, OutcomeTexts,
+    PromptTexts, ReplyMarks, RunTexts, ServiceTexts, SessionTexts, SettingTexts, SettingsTexts,
+    Texts, ToolTexts, quoted,
 };
 
 pub(super) static TEXTS: Texts = Texts {
@@ -491,6 +492,12 @@ pub(super) static TEXTS: Texts = Texts {
             format!("{value}: result of step {step}{rounded} (shows origin, not correctness)")
         },
         rounded: ", rounded",
+        weak_other_row: ", but in another row than the answer says",
+        weak_other_column: ", but in another column than the answer says",
+        weak_other_measure: ", but as another measure than the answer says",
+        weak_other_unit: ", but in another unit",
+        weak_outdated: ", but a later cell changed the data",
+        weak_incidental: ", but as a part of something else, such as a row number or a date",
         given_in_task: |value| format!("{value}: given in the task"),
         file_of_run: |value| format!("{value}: a file of the run"),
         written_in_code: |value, cell| {
@@ -612,6 +619,24 @@ pub(super) static TEXTS: Texts = Texts {
         replay_recorded: |text| format!("  recorded: {text}"),
         replay_now: |text| format!("  now:      {text}"),
         replay_identical: |requests| format!("{requests} requests, all identical"),
+        reproducing: "running the code again, twice, in new sessions",
+        reproduced_so_far: |done, all| format!("running the code again: {done} of {all} steps"),
+        head_value: "VALUE",
+        head_verdict: "RESULT",
+        head_where: "FROM",
+        head_now: "NOW",
+        in_cell: |cell| format!("cell {cell}"),
+        in_step: |step| format!("step {step}"),
+        in_file: "file",
+        verdict_identical: "identical",
+        verdict_changed: "changed",
+        verdict_not_deterministic: "not deterministic",
+        verdict_not_run: "not run again",
+        reproduced_part: |identical, all, what| format!("{what}: {identical} of {all} identical"),
+        reproduced_nothing: "the run has no code that could be run again",
+        reproduced_values: "values",
+        reproduced_files: "files",
+        reproduced_cells: "cells",
 
         time_all: "all",
         time_model: "model",
@@ -950,5 +975,325 @@ pub(super) static TEXTS: Texts = Texts {
         other_code: "This is a demo without a language model, and I know only four tasks; yours is not one of them. I \
              run a small cell to show a session at work.",
         other_answer: "This is a demo without a language model, so your task was not executed. The session is real: it runs Python {python}; its files: {files}. For real runs, start belljar serve with the option --model.",
+    },
+    tools: ToolTexts {
+        run_command: "Runs a shell command in the same machine and working directory as the Python code, and returns its exit code and output. Use it for programs; use Python for data. Commands of one reply run before its Python code.",
+        run_command_line: "The line for `/bin/sh`.",
+        run_command_timeout: "Time limit in seconds.",
+    },
+    doctor: DoctorTexts {
+        ok: "ok",
+        missing: "MISSING",
+        note: "note",
+        remedy: |text| format!("do: {text}"),
+        kernel: "linux kernel",
+        user_namespaces: "user namespaces",
+        privileges: "privileges",
+        temporary_files: "temporary files",
+        open_files: "open files",
+        environments: "environments",
+        session: "a session",
+        no_python: "no Python found",
+        install_python_and_uv: "install python3 and uv, then: belljar env create",
+        kernel_unknown: |release| format!("{release} (unknown version)"),
+        check_kernel: "check that it is Linux 5.19 or later",
+        kernel_old: |release| format!("Linux {release}; version 5.19 or later is required"),
+        update_kernel: "update the kernel to 6.1 or later; 6.12 or later is recommended",
+        version: |version| format!("version {version}"),
+        landlock_missing: "disabled, or not part of this kernel",
+        boot_with_landlock: "boot with lsm=landlock,… followed by the modules in /sys/kernel/security/lsm",
+        landlock_old: |version, least| {
+            format!("version {version}; version {least} or later is required")
+        },
+        landlock_no_truncate: |version| {
+            format!(
+                "version {version}: os.truncate(path) is refused, file.truncate() works; only namespaces isolate signals and abstract sockets"
+            )
+        },
+        landlock_files: |version| {
+            format!(
+                "version {version}: covers files; only namespaces isolate signals and abstract sockets"
+            )
+        },
+        newer_kernel_all: "optional: Linux 6.12 or later adds a second layer for all of these",
+        newer_kernel: "optional: Linux 6.12 or later adds a second layer for these",
+        seccomp_works: "system call filters work",
+        seccomp_missing: "this kernel cannot filter system calls",
+        kernel_with_seccomp: "use a kernel with CONFIG_SECCOMP_FILTER, as in every distribution",
+        namespaces_work: "can be created and used",
+        namespaces_refused: |by, error| format!("cannot be used: refused by {by} ({error})"),
+        container_filter: "the container's seccomp filter",
+        namespaces_fail: |error| format!("cannot be created: {error}"),
+        sysctl: |setting| {
+            format!(
+                "sudo sysctl -w {setting} (permanently: echo {setting} | sudo tee /etc/sysctl.d/60-belljar.conf)"
+            )
+        },
+        apparmor_profile: |profile| {
+            format!(
+                "install the Debian package, or write this to /etc/apparmor.d/belljar, then run `sudo apparmor_parser --replace /etc/apparmor.d/belljar`:\n{profile}"
+            )
+        },
+        for_all_programs: |remedy| format!("or, for all programs: {remedy}"),
+        or_as_root: "or run belljar as root",
+        in_container: "in a container: use the options and profiles in docs/operations.md, \"In a container\"",
+        as_root: "root: each session has its own user id on the host",
+        as_user: "not root: all sessions share your user id on the host, behind the same walls",
+        as_user_remedy: "none for your own code; with several tenants, run belljar as root on the host",
+        cgroups_work: |version| {
+            format!("version {version}; memory, processes and CPU can be limited")
+        },
+        cgroup_left: |version| format!("version {version}; cannot remove a test cgroup"),
+        boot_with_cgroup2: |scope| {
+            format!(
+                "boot with systemd.unified_cgroup_hierarchy=1 (cgroup version 2), then: {scope}"
+            )
+        },
+        container_settings: "in a container: start it with the settings in docs/operations.md",
+        not_writable: |directory, error| format!("cannot write to {directory}: {error}"),
+        set_tmpdir: "set TMPDIR to a directory with write permission",
+        space_unknown: |directory, error| {
+            format!("{directory} is writable; free space unknown: {error}")
+        },
+        little_space: |directory, mib| {
+            format!("{directory} is writable, but has only {mib} MiB free")
+        },
+        free_space: "free some space (long outputs of cells are stored there), or set TMPDIR to another directory",
+        space: |directory, mib| format!("{directory} is writable, {mib} MiB free"),
+        no_limit: "no limit",
+        files_limit: |limit, sessions| {
+            format!("limit {limit}, enough for about {sessions} sessions")
+        },
+        raise_files_limit: "raise the hard limit: `ulimit -Hn 65536` as root, or LimitNOFILE=65536 in the systemd unit",
+        uv_remedy: "pip install uv (or set BELLJAR_UV to its path); only needed to build environments",
+        uv_missing: "no uv in PATH",
+        uv_exited: |path, status| format!("{path} exited with {status}"),
+        uv_not_started: |path, error| format!("cannot start {path}: {error}"),
+        uv_silent: |path| format!("{path} did not respond"),
+        python_missing: "no python3 in PATH",
+        python_remedy: "install Python 3.10 or later with your package manager, or `uv python install`",
+        environments_unreadable: |error| format!("cannot be read: {error}"),
+        own_data_dir: "set BELLJAR_DATA_DIR to a directory that you own",
+        environments_broken: |usable, error| format!("usable: {usable}; {error}"),
+        none: "none",
+        no_environments: "none yet: sessions use the Python above",
+        create_environment: "belljar env create (the first command that needs `default` builds it too)",
+        session_works: |start, python, environment, warm| {
+            format!(
+                "1 + 1 is 2, after {start} ms ({python}, environment {environment}; the template started once, in {warm} ms)"
+            )
+        },
+        session_silent: |seconds| format!("no response after {seconds} s"),
+        session_fails: |why, python, environment| {
+            format!("cannot run: {why} ({python}, environment {environment})")
+        },
+        gvisor_works: |start| {
+            format!("1 + 1 is 2 in a kernel of its own, after {start} ms: `--walls gvisor` works")
+        },
+        gvisor_missing: "`runsc` is not installed: `--walls gvisor` does not work",
+        install_gvisor: "for untrusted tenants: install gVisor, https://gvisor.dev/docs/user_guide/install",
+        containers: "containers",
+        containers_work: "the container engine answers and can limit containers: `--image` works",
+        containers_remedy: "for `--image`: start Docker or Podman, or set DOCKER_HOST",
+        fix_above: "fix the missing requirements above first",
+        report_log: "otherwise: report the output of: BELLJAR_LOG=debug belljar exec '1 + 1'",
+    },
+    env: EnvTexts {
+        removed: |name| format!("Removed environment `{name}`"),
+        building: |name| format!("Building environment `{name}`"),
+        seconds: |seconds, line| format!("{seconds:>6.1} s  {line}"),
+        ready: |name, seconds, python, packages| {
+            format!(
+                "Environment `{name}` is ready after {seconds:.1} s: CPython {python}, {packages} packages"
+            )
+        },
+        warning: |error| format!("warning: {error}"),
+        none_yet: "No environments yet. Run `belljar env create` to build the default one",
+        head_name: "NAME",
+        head_packages: "PACKAGES",
+        head_preload: "PRELOAD",
+        head_image: "IMAGE",
+        name: "name",
+        preload: "preload",
+        fonts: "fonts",
+        visible: "visible",
+        image: "image",
+        engine: "engine",
+        local_docker: "the local Docker",
+        packages: "packages",
+        none: "none",
+        requirements_unreadable: |path| format!("cannot read the requirements in `{path}`"),
+        requirements_unusable: |path| format!("cannot use the requirements in `{path}`"),
+        requirement_is_option: |line, text| {
+            format!(
+                "line {line} is an option (`{text}`), and only packages are supported\nhint: list the packages, and set indexes in uv's own configuration"
+            )
+        },
+        requirements_cut: "the last line ends with `\\`, and no line follows\nhint: add the missing line, or remove the `\\`",
+        step_waiting: "waiting for another belljar that builds or removes an environment",
+        step_venv: "making the virtual environment",
+        step_versions: "finding versions for the packages",
+        step_installing: "downloading and installing the packages",
+        step_compiling: "compiling the packages to bytecode",
+        step_importing: "importing the preload list once",
+        step_no_font: "note: no font that draws Chinese was found, in the packages or on this host",
+        step_writing: "writing it to disk",
+    },
+    service: ServiceTexts {
+        similar_tenant: |name, other| {
+            format!(
+                "no such tenant: `{name}`; there is `{other}`\nhint: `--new-tenant` creates a tenant with a similar name"
+            )
+        },
+        new_tenant: |name| format!("[new tenant `{name}`]"),
+        no_such_tenant: |name| {
+            format!("no such tenant: `{name}`\nhint: `belljar tenants list` lists all tenants")
+        },
+        key_once: "[API key, not shown again:]",
+        no_such_key: |prefix| {
+            format!(
+                "no valid key has the prefix `{prefix}`\nhint: `belljar keys list` lists all keys"
+            )
+        },
+        no_data: |directory| format!("[no keys and no tenants in {directory}]"),
+        revoked: |time| format!("revoked {time}"),
+        valid: "valid",
+        expired: "expired",
+        head_key: "key",
+        head_tenant: "tenant",
+        head_scopes: "scopes",
+        head_created: "created",
+        head_expires: "expires",
+        head_used: "last used",
+        head_state: "state",
+        head_quotas: "quotas",
+        head_quota: "quota",
+        head_limit: "limit",
+        head_used_today: "used today",
+        head_time: "time",
+        head_actor: "actor",
+        head_action: "action",
+        head_detail: "detail",
+    },
+    bench: BenchTexts {
+        bare_fork: "fork of the template + namespaces + mounts",
+        jupyter: "jupyter kernel + imports",
+        needs_jupyter: "needs `--jupyter PYTHON`",
+        pipe: "exec over a pipe",
+        no_filters: "without seccomp and Landlock",
+        cell: "x=1 in the session",
+        program: "fork and exec by a shell in the session",
+        no_checkpoints: "without checkpoints",
+        pickle: "new session, same data from a pickle",
+        write: "write + fsync",
+        read: "read, from cache",
+        save_and_load: "save and load",
+        uv: "uv pip install --target, from its cache",
+        bare_tool: "the same imports and cell by the bare tool",
+        empty_sandbox: "empty sandbox of `runsc`",
+        own_pooled: "pooled session of Belljar's own walls",
+        own_cell: "x=1 in a session of Belljar's own walls",
+        grace: "grace after an interrupt",
+        skipped: |why| format!("skipped: {why}"),
+    },
+    errors: ErrorTexts {
+        mark: "error:",
+        environment_name: |name| {
+            format!(
+                "`{name}` cannot be the name of an environment\nhint: use 1 to 64 of `a-z`, `0-9`, `.`, `_`, `-`, starting with a letter or a digit"
+            )
+        },
+        environment_is_image: |name| {
+            format!(
+                "environment `{name}` is a container image: Belljar cannot add packages to it\nhint: build an image that has them, and create an environment from it"
+            )
+        },
+        environment_exists: |name| {
+            format!(
+                "environment `{name}` exists already\nhint: choose another name, or run `belljar env remove {name}` first"
+            )
+        },
+        environment_not_found: |name, known| {
+            format!(
+                "there is no environment `{name}` (known: {known})\nhint: run `belljar env create {name}`, or see `belljar env list`"
+            )
+        },
+        environment_broken: |name, reason| {
+            format!(
+                "environment `{name}` cannot be used: {reason}\nhint: run `belljar env remove {name}`, then create it again"
+            )
+        },
+        uv_missing: |reason| {
+            format!(
+                "environments are built with `uv`, and {reason}\nhint: install it with `pip install uv` or your package manager, or set `BELLJAR_UV` to its path"
+            )
+        },
+        uv_failed: |step, status, output| {
+            format!("could not {step}: `uv` ended with {status} and printed:\n{output}")
+        },
+        no_python: "no CPython 3.10 or later was found in `PATH`\nhint: install one (with your package manager, or `uv python install 3.12`), or name one with `--python PATH`",
+        python_missing: |path, reason| {
+            format!(
+                "there is no Python at `{path}`: {reason}\nhint: name an interpreter or the directory of a venv"
+            )
+        },
+        python_unsupported: |path, found| {
+            format!(
+                "`{path}` is {found}, but sessions need CPython 3.10 or later\nhint: name another interpreter with `--python PATH`"
+            )
+        },
+        package_invalid: |package, reason| {
+            format!(
+                "`{package}` is not a package requirement: {reason}\nhint: write it like `numpy` or `numpy>=2`"
+            )
+        },
+        module_invalid: |module| {
+            format!(
+                "`{module}` is not the name of a Python module\nhint: write it like `matplotlib.pyplot`"
+            )
+        },
+        preload: |output| {
+            format!(
+                "a module of the preload list cannot be imported, so the environment was not created: {output}\nhint: name the missing package, or leave the module out of `--preload`"
+            )
+        },
+        limits: |why| {
+            format!(
+                "this host cannot enforce the limits of a session: {why}\nhint: `belljar doctor` shows what is missing. An ordinary user needs cgroup version 2 and a systemd scope (`systemd-run --user --scope -p Delegate=yes …`); a container needs the settings in docs/operations.md"
+            )
+        },
+        walls: |why| {
+            format!(
+                "the walls could not be raised: {why}\nhint: `belljar doctor` shows what this host lacks"
+            )
+        },
+        template: |environment, why| {
+            format!("the template of environment `{environment}` did not start: {why}")
+        },
+        session: |why| {
+            format!(
+                "the session could not be started: {why}\nhint: `belljar doctor` checks whether this host has what sessions need"
+            )
+        },
+        ended: |why| format!("the session has ended ({why})\nhint: start a new session"),
+        busy: "the session is busy with another cell\nhint: wait for the cell, or interrupt it",
+        no_checkpoint: |checkpoint| {
+            format!("no such checkpoint: {checkpoint}\nhint: list the checkpoints of the session")
+        },
+        too_many_checkpoints: |limit| {
+            format!(
+                "the session already has {limit} named checkpoints, the maximum\nhint: reuse one of their names, or forget one"
+            )
+        },
+        not_checkpointed: |why| format!("the checkpoint could not be made: {why}"),
+        fork: |why| format!("the session could not be forked: {why}"),
+        command: |why| format!("the command could not be run: {why}"),
+        unresponsive: "the session did not answer in time",
+        cell_too_large: |bytes, limit| {
+            format!("the cell is too large: {bytes} bytes, at most {limit}")
+        },
+        file_too_large: |path, bytes, limit| {
+            format!("`{path}` is too large: {bytes} bytes, at most {limit} can be transferred")
+        },
     },
 };

@@ -9,8 +9,9 @@ mod en;
 mod zh;
 
 pub use catalogue::{
-    DemoTexts, KernelTexts, OutcomeTexts, PromptTexts, ReplyMarks, RunTexts, SessionTexts,
-    SettingTexts, SettingsTexts, Texts,
+    BenchTexts, DemoTexts, DoctorTexts, EnvTexts, ErrorTexts, KernelTexts, OutcomeTexts,
+    PromptTexts, ReplyMarks, RunTexts, ServiceTexts, SessionTexts, SettingTexts, SettingsTexts,
+    Texts, ToolTexts,
 };
 
 /// Declares the languages: the variant, and the module with its catalogue, which is also its code.

@@ -1,8 +1,9 @@
 //! Simplified Chinese, in the wording of RES-1.
 
 use super::catalogue::{
-    DemoTexts, KernelTexts, OutcomeTexts, PromptTexts, ReplyMarks, RunTexts, SessionTexts,
-    SettingTexts, SettingsTexts, Texts, quoted,
+    BenchTexts, DemoTexts, DoctorTexts, EnvTexts, ErrorTexts, KernelTexts, OutcomeTexts,
+    PromptTexts, ReplyMarks, RunTexts, ServiceTexts, SessionTexts, SettingTexts, SettingsTexts,
+    Texts, ToolTexts, quoted,
 };
 
 pub(super) static TEXTS: Texts = Texts {
@@ -398,6 +399,12 @@ pub(super) static TEXTS: Texts = Texts {
             format!("{value}：第 {step} 步的结果{rounded}（说明来源，不说明正确）")
         },
         rounded: "，已取整",
+        weak_other_row: "，但属于另一行",
+        weak_other_column: "，但在另一列",
+        weak_other_measure: "，但是另一种统计量",
+        weak_other_unit: "，但单位不同",
+        weak_outdated: "，但之后的单元改动了数据",
+        weak_incidental: "，但只是其他内容的一部分，如行号或日期",
         given_in_task: |value| format!("{value}：任务中已给出"),
         file_of_run: |value| format!("{value}：运行的文件"),
         written_in_code: |value, cell| {
@@ -496,6 +503,24 @@ pub(super) static TEXTS: Texts = Texts {
         replay_recorded: |text| format!("  记录：{text}"),
         replay_now: |text| format!("  现在：{text}"),
         replay_identical: |requests| format!("{requests} 个请求，全部一致"),
+        reproducing: "正在新会话中重新运行代码两次",
+        reproduced_so_far: |done, all| format!("正在重新运行代码：{done} / {all} 步"),
+        head_value: "值",
+        head_verdict: "结果",
+        head_where: "来源",
+        head_now: "现在",
+        in_cell: |cell| format!("单元格 {cell}"),
+        in_step: |step| format!("第 {step} 步"),
+        in_file: "文件",
+        verdict_identical: "一致",
+        verdict_changed: "已改变",
+        verdict_not_deterministic: "每次不同",
+        verdict_not_run: "未重新运行",
+        reproduced_part: |identical, all, what| format!("{what}：{all} 个中 {identical} 个一致"),
+        reproduced_nothing: "该运行没有可以重新运行的代码",
+        reproduced_values: "值",
+        reproduced_files: "文件",
+        reproduced_cells: "单元格",
 
         time_all: "总计",
         time_model: "模型",
@@ -786,5 +811,295 @@ pub(super) static TEXTS: Texts = Texts {
         crash_answer: "小于 20,000 的质数有 {count} 个。崩溃后 {still} 个都还在；最大的是 {largest}。",
         other_code: "这是没有语言模型的演示，我只认识四个任务，你的任务不在其中。我运行一个小单元，展示会话如何工作。",
         other_answer: "这是没有语言模型的演示，所以你的任务没有完成。会话是真实的：Python {python}；文件：{files}。要真正运行，请用 --model 选项启动 belljar serve。",
+    },
+    tools: ToolTexts {
+        run_command: "在与 Python 代码相同的机器和工作目录中运行一条 shell 命令，返回退出码和输出。运行程序用它；处理数据用 Python。同一次回复中的命令先于 Python 代码运行。",
+        run_command_line: "交给 `/bin/sh` 的一行命令。",
+        run_command_timeout: "时间上限（秒）。",
+    },
+    doctor: DoctorTexts {
+        ok: "正常",
+        missing: "缺失",
+        note: "注意",
+        remedy: |text| format!("处理：{text}"),
+        kernel: "Linux 内核",
+        user_namespaces: "用户命名空间",
+        privileges: "权限",
+        temporary_files: "临时文件",
+        open_files: "打开文件数",
+        environments: "环境",
+        session: "会话",
+        no_python: "没有找到 Python",
+        install_python_and_uv: "安装 python3 和 uv，然后运行：belljar env create",
+        kernel_unknown: |release| format!("{release}（未知版本）"),
+        check_kernel: "请确认是 Linux 5.19 或更高版本",
+        kernel_old: |release| format!("Linux {release}；需要 5.19 或更高版本"),
+        update_kernel: "把内核升级到 6.1 或更高版本，建议 6.12 或更高版本",
+        version: |version| format!("版本 {version}"),
+        landlock_missing: "已停用，或此内核没有该功能",
+        boot_with_landlock: "启动时加上内核参数 lsm=landlock,…，后面接 /sys/kernel/security/lsm 中的模块",
+        landlock_old: |version, least| format!("版本 {version}；需要 {least} 或更高版本"),
+        landlock_no_truncate: |version| {
+            format!(
+                "版本 {version}：os.truncate(path) 会被拒绝，file.truncate() 可用；信号和抽象套接字只由命名空间隔离"
+            )
+        },
+        landlock_files: |version| {
+            format!("版本 {version}：涵盖文件；信号和抽象套接字只由命名空间隔离")
+        },
+        newer_kernel_all: "可选：Linux 6.12 或更高版本为以上各项增加第二层隔离",
+        newer_kernel: "可选：Linux 6.12 或更高版本为这两项增加第二层隔离",
+        seccomp_works: "系统调用过滤可用",
+        seccomp_missing: "此内核不能过滤系统调用",
+        kernel_with_seccomp: "请使用带 CONFIG_SECCOMP_FILTER 的内核，各发行版的内核都有",
+        namespaces_work: "可以创建和使用",
+        namespaces_refused: |by, error| format!("无法使用：被 {by} 拒绝（{error}）"),
+        container_filter: "容器的 seccomp 过滤器",
+        namespaces_fail: |error| format!("无法创建：{error}"),
+        sysctl: |setting| {
+            format!(
+                "sudo sysctl -w {setting}（永久生效：echo {setting} | sudo tee /etc/sysctl.d/60-belljar.conf）"
+            )
+        },
+        apparmor_profile: |profile| {
+            format!(
+                "安装 Debian 软件包；或把以下内容写入 /etc/apparmor.d/belljar，再运行 `sudo apparmor_parser --replace /etc/apparmor.d/belljar`：\n{profile}"
+            )
+        },
+        for_all_programs: |remedy| format!("或者对所有程序放开：{remedy}"),
+        or_as_root: "或者以 root 身份运行 belljar",
+        in_container: "在容器中：请使用 docs/operations.md 中 \"In a container\" 一节的选项和配置",
+        as_root: "root：每个会话在宿主机上有自己的用户 id",
+        as_user: "不是 root：所有会话在宿主机上共用你的用户 id，隔离相同",
+        as_user_remedy: "只运行自己的代码则无需处理；有多个租户时，请在宿主机上以 root 身份运行 belljar",
+        cgroups_work: |version| format!("版本 {version}；可以限制内存、进程和 CPU"),
+        cgroup_left: |version| format!("版本 {version}；无法删除测试用的 cgroup"),
+        boot_with_cgroup2: |scope| {
+            format!(
+                "启动时加上内核参数 systemd.unified_cgroup_hierarchy=1（cgroup 版本 2），然后运行：{scope}"
+            )
+        },
+        container_settings: "在容器中：请按 docs/operations.md 中的设置启动容器",
+        not_writable: |directory, error| format!("无法写入 {directory}：{error}"),
+        set_tmpdir: "把 TMPDIR 设为可写的目录",
+        space_unknown: |directory, error| format!("{directory} 可写；剩余空间未知：{error}"),
+        little_space: |directory, mib| format!("{directory} 可写，但只剩 {mib} MiB"),
+        free_space: "请腾出一些空间（单元的长输出保存在那里），或把 TMPDIR 设为其他目录",
+        space: |directory, mib| format!("{directory} 可写，剩余 {mib} MiB"),
+        no_limit: "没有上限",
+        files_limit: |limit, sessions| format!("上限 {limit}，大约够 {sessions} 个会话"),
+        raise_files_limit: "提高硬上限：以 root 身份运行 `ulimit -Hn 65536`，或在 systemd 单元中写 LimitNOFILE=65536",
+        uv_remedy: "pip install uv（或把 BELLJAR_UV 设为它的路径）；只在构建环境时需要",
+        uv_missing: "PATH 中没有 uv",
+        uv_exited: |path, status| format!("{path} 以 {status} 结束"),
+        uv_not_started: |path, error| format!("无法启动 {path}：{error}"),
+        uv_silent: |path| format!("{path} 没有响应"),
+        python_missing: "PATH 中没有 python3",
+        python_remedy: "用软件包管理器安装 Python 3.10 或更高版本，或运行 `uv python install`",
+        environments_unreadable: |error| format!("无法读取：{error}"),
+        own_data_dir: "把 BELLJAR_DATA_DIR 设为你自己的目录",
+        environments_broken: |usable, error| format!("可用：{usable}；{error}"),
+        none: "无",
+        no_environments: "还没有：会话使用上面的 Python",
+        create_environment: "belljar env create（第一条需要 `default` 的命令也会构建它）",
+        session_works: |start, python, environment, warm| {
+            format!(
+                "1 + 1 等于 2，用时 {start} 毫秒（{python}，环境 {environment}；模板启动一次，用时 {warm} 毫秒）"
+            )
+        },
+        session_silent: |seconds| format!("{seconds} 秒后没有响应"),
+        session_fails: |why, python, environment| {
+            format!("无法运行：{why}（{python}，环境 {environment}）")
+        },
+        gvisor_works: |start| {
+            format!("在独立内核中 1 + 1 等于 2，用时 {start} 毫秒：`--walls gvisor` 可用")
+        },
+        gvisor_missing: "未安装 `runsc`：`--walls gvisor` 不可用",
+        install_gvisor: "面向不可信的租户：安装 gVisor，https://gvisor.dev/docs/user_guide/install",
+        containers: "容器",
+        containers_work: "容器引擎有响应，并且能限制容器：`--image` 可用",
+        containers_remedy: "要使用 `--image`：启动 Docker 或 Podman，或设置 DOCKER_HOST",
+        fix_above: "请先处理上面缺失的各项",
+        report_log: "否则请报告这条命令的输出：BELLJAR_LOG=debug belljar exec '1 + 1'",
+    },
+    env: EnvTexts {
+        removed: |name| format!("已删除环境 `{name}`"),
+        building: |name| format!("正在构建环境 `{name}`"),
+        seconds: |seconds, line| format!("{seconds:>6.1} 秒  {line}"),
+        ready: |name, seconds, python, packages| {
+            format!(
+                "环境 `{name}` 已就绪，用时 {seconds:.1} 秒：CPython {python}，软件包 {packages} 个"
+            )
+        },
+        warning: |error| format!("警告：{error}"),
+        none_yet: "还没有环境。运行 `belljar env create` 构建默认环境",
+        head_name: "名称",
+        head_packages: "软件包",
+        head_preload: "预加载",
+        head_image: "镜像",
+        name: "名称",
+        preload: "预加载",
+        fonts: "字体",
+        visible: "可见目录",
+        image: "镜像",
+        engine: "引擎",
+        local_docker: "本机的 Docker",
+        packages: "软件包",
+        none: "无",
+        requirements_unreadable: |path| format!("无法读取 `{path}` 中的软件包列表"),
+        requirements_unusable: |path| format!("无法使用 `{path}` 中的软件包列表"),
+        requirement_is_option: |line, text| {
+            format!(
+                "第 {line} 行是选项（`{text}`），这里只支持软件包\n提示：请逐行写软件包，软件源请写在 uv 自己的配置中"
+            )
+        },
+        requirements_cut: "最后一行以 `\\` 结尾，但后面没有内容\n提示：补上缺少的行，或去掉 `\\`",
+        step_waiting: "正在等待另一个 belljar 构建或删除环境",
+        step_venv: "正在创建虚拟环境",
+        step_versions: "正在确定软件包的版本",
+        step_installing: "正在下载并安装软件包",
+        step_compiling: "正在把软件包编译为字节码",
+        step_importing: "正在试着导入预加载列表",
+        step_no_font: "注意：软件包和本机中都没有能显示中文的字体",
+        step_writing: "正在写入磁盘",
+    },
+    service: ServiceTexts {
+        similar_tenant: |name, other| {
+            format!(
+                "没有租户 `{name}`，但有 `{other}`\n提示：`--new-tenant` 可以创建名称相近的租户"
+            )
+        },
+        new_tenant: |name| format!("[新租户 `{name}`]"),
+        no_such_tenant: |name| {
+            format!("没有租户 `{name}`\n提示：`belljar tenants list` 列出所有租户")
+        },
+        key_once: "[API 密钥，只显示这一次：]",
+        no_such_key: |prefix| {
+            format!("没有前缀为 `{prefix}` 的有效密钥\n提示：`belljar keys list` 列出所有密钥")
+        },
+        no_data: |directory| format!("[{directory} 中没有密钥和租户]"),
+        revoked: |time| format!("已于 {time} 吊销"),
+        valid: "有效",
+        expired: "已过期",
+        head_key: "密钥",
+        head_tenant: "租户",
+        head_scopes: "权限范围",
+        head_created: "创建时间",
+        head_expires: "到期时间",
+        head_used: "最近使用",
+        head_state: "状态",
+        head_quotas: "配额",
+        head_quota: "配额项",
+        head_limit: "上限",
+        head_used_today: "今日用量",
+        head_time: "时间",
+        head_actor: "操作者",
+        head_action: "操作",
+        head_detail: "详情",
+    },
+    bench: BenchTexts {
+        bare_fork: "复制模板进程 + 命名空间 + 挂载",
+        jupyter: "Jupyter 内核 + 导入",
+        needs_jupyter: "需要 `--jupyter PYTHON`",
+        pipe: "通过管道执行 exec",
+        no_filters: "不带 seccomp 和 Landlock",
+        cell: "会话中的 x=1",
+        program: "会话中的 shell 执行 fork 和 exec",
+        no_checkpoints: "没有检查点",
+        pickle: "新会话，从 pickle 读取同样的数据",
+        write: "写入 + fsync",
+        read: "从缓存读取",
+        save_and_load: "保存并载入",
+        uv: "从 uv 缓存执行 uv pip install --target",
+        bare_tool: "由该工具本身执行同样的导入和单元格",
+        empty_sandbox: "`runsc` 的空沙箱",
+        own_pooled: "Belljar 自有隔离的预热会话",
+        own_cell: "Belljar 自有隔离的会话中的 x=1",
+        grace: "中断后的宽限时间",
+        skipped: |why| format!("已跳过：{why}"),
+    },
+    errors: ErrorTexts {
+        mark: "错误：",
+        environment_name: |name| {
+            format!(
+                "`{name}` 不能作为环境的名称\n提示：请用 1 到 64 个 `a-z`、`0-9`、`.`、`_`、`-`，以字母或数字开头"
+            )
+        },
+        environment_is_image: |name| {
+            format!(
+                "环境 `{name}` 是容器镜像：Belljar 无法向其中添加软件包\n提示：请构建包含这些软件包的镜像，再用它创建环境"
+            )
+        },
+        environment_exists: |name| {
+            format!(
+                "环境 `{name}` 已存在\n提示：请换一个名称，或先运行 `belljar env remove {name}`"
+            )
+        },
+        environment_not_found: |name, known| {
+            format!(
+                "没有环境 `{name}`（现有：{known}）\n提示：运行 `belljar env create {name}`，或查看 `belljar env list`"
+            )
+        },
+        environment_broken: |name, reason| {
+            format!(
+                "环境 `{name}` 无法使用：{reason}\n提示：运行 `belljar env remove {name}`，然后重新创建"
+            )
+        },
+        uv_missing: |reason| {
+            format!(
+                "构建环境需要 `uv`：{reason}\n提示：用 `pip install uv` 或软件包管理器安装，或把 `BELLJAR_UV` 设为它的路径"
+            )
+        },
+        uv_failed: |step, status, output| {
+            format!("构建环境失败（{step}）：`uv` 以 {status} 结束，输出为：\n{output}")
+        },
+        no_python: "`PATH` 中没有 CPython 3.10 或更高版本\n提示：请安装一个（用软件包管理器，或 `uv python install 3.12`），或用 `--python PATH` 指定",
+        python_missing: |path, reason| {
+            format!("`{path}` 处没有 Python：{reason}\n提示：请给出解释器，或 venv 的目录")
+        },
+        python_unsupported: |path, found| {
+            format!(
+                "`{path}` 是 {found}，而会话需要 CPython 3.10 或更高版本\n提示：请用 `--python PATH` 指定其他解释器"
+            )
+        },
+        package_invalid: |package, reason| {
+            format!(
+                "`{package}` 不是软件包要求：{reason}\n提示：请写成 `numpy` 或 `numpy>=2` 的形式"
+            )
+        },
+        module_invalid: |module| {
+            format!("`{module}` 不是 Python 模块的名称\n提示：请写成 `matplotlib.pyplot` 的形式")
+        },
+        preload: |output| {
+            format!(
+                "预加载列表中有模块无法导入，环境未创建：{output}\n提示：请加上缺少的软件包，或从 `--preload` 中去掉该模块"
+            )
+        },
+        limits: |why| {
+            format!(
+                "本机无法限制会话的资源：{why}\n提示：`belljar doctor` 显示缺少什么。普通用户需要 cgroup 版本 2 和一个 systemd scope（`systemd-run --user --scope -p Delegate=yes …`）；容器需要 docs/operations.md 中的设置"
+            )
+        },
+        walls: |why| format!("无法建立隔离：{why}\n提示：`belljar doctor` 显示本机缺少什么"),
+        template: |environment, why| format!("环境 `{environment}` 的模板没有启动：{why}"),
+        session: |why| {
+            format!("无法启动会话：{why}\n提示：`belljar doctor` 检查本机是否具备会话所需的条件")
+        },
+        ended: |why| format!("会话已结束（{why}）\n提示：请启动新会话"),
+        busy: "会话正在运行另一个单元\n提示：请等待该单元结束，或中断它",
+        no_checkpoint: |checkpoint| format!("没有检查点：{checkpoint}\n提示：请列出会话的检查点"),
+        too_many_checkpoints: |limit| {
+            format!(
+                "会话已有 {limit} 个带名称的检查点，达到上限\n提示：请重用其中一个名称，或丢弃一个"
+            )
+        },
+        not_checkpointed: |why| format!("无法建立检查点：{why}"),
+        fork: |why| format!("无法分叉会话：{why}"),
+        command: |why| format!("无法运行命令：{why}"),
+        unresponsive: "会话没有及时响应",
+        cell_too_large: |bytes, limit| format!("单元过大：{bytes} 字节，上限为 {limit}"),
+        file_too_large: |path, bytes, limit| {
+            format!("`{path}` 过大：{bytes} 字节，最多可以传输 {limit} 字节")
+        },
     },
 };

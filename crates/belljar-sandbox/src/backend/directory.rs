@@ -94,6 +94,11 @@ impl EngineDirectory {
         self.path.join("output").join(id.to_string())
     }
 
+    /// Where hibernated sessions are kept.
+    pub(crate) fn hibernated(&self) -> PathBuf {
+        self.path.clone()
+    }
+
     /// Where a hibernated session is kept.
     pub(crate) fn hibernated_snapshot(&self, id: u64) -> PathBuf {
         self.path.join(format!("hibernated-{id}"))

@@ -84,7 +84,11 @@ impl Meter {
 
     /// Gives the session a busy session's share of the CPUs until the guard is dropped.
     pub(crate) fn busy(&self) -> Option<Busy<'_>> {
-        self.cgroup()?.busy()
+        match self {
+            Self::Cgroup(cgroup) => cgroup.busy(),
+            Self::Told(steward) => steward.busy(),
+            Self::None => None,
+        }
     }
 
     /// The process with this id in the session's pid namespace, and what no other process has: its id on the host, or in

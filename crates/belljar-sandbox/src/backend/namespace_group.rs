@@ -95,7 +95,11 @@ impl ForkSlot {
             let why = format!("forks of forks can be at most {DEEPEST} levels deep");
             return Err(Error::Fork(why));
         }
-        let full = || Error::Fork("its namespace group is full; close one of its sessions".into());
+        let full = || {
+            Error::Fork(format!(
+                "a session has at most {MOST_FORKS} forks\nhint: close one of them"
+            ))
+        };
         let mut slots = lock(&namespace_group.slots);
         let number = (1..=MOST_FORKS)
             .find(|number| *slots & (1 << number) == 0)

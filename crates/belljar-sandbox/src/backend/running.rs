@@ -4,7 +4,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use belljar_protocol::Walls;
 use belljar_walls::SessionCgroup;
 
 use super::container::ContainerBackend;
@@ -36,7 +35,7 @@ impl RunningBackend {
     pub(crate) fn capabilities(&self) -> Capabilities {
         match self {
             Self::Warm(warm) => warm.capabilities(),
-            Self::Container(_) => Capabilities::new(Walls::Container),
+            Self::Container(containers) => Capabilities::new(containers.walls()),
         }
     }
 

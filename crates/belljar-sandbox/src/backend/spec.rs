@@ -13,6 +13,7 @@ pub(crate) struct BackendSpec {
     pub(crate) environment: Environment,
     pub(crate) backend: Backend,
     pub(crate) rotation: Rotation,
+    pub(crate) prepared_sandboxes: usize,
     pub(crate) packages: Packages,
     /// The package store, if not the default one.
     pub(crate) package_store: Option<PackageStore>,

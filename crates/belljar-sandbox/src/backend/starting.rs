@@ -4,14 +4,14 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use belljar_walls::{Cgroups, Process, SessionCgroup, SetupError};
+use belljar_walls::{Cgroups, Process, SessionCgroup};
+use scopeguard::{ScopeGuard, guard};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 
-use super::cgroups::{cgroup_limits, group_of};
 use super::pipes::Pipes;
-use super::process::process_limits;
+use super::sandbox::{Sandbox, SandboxKind, failed};
 use super::template::{ForkWalls, Template};
 use super::warm::{PATIENCE, WarmBackend};
 use crate::capabilities::Capability;
@@ -59,7 +59,7 @@ impl WarmBackend {
         }
         for _ in 0..2 {
             let template = if self.is_fresh() {
-                self.fresh_template().await?
+                self.plain_template().await?
             } else {
                 self.template(&options.tenant).await?
             };
@@ -84,60 +84,85 @@ impl WarmBackend {
     }
 
     async fn start_behind_walls(
-        &self,
+        self: &Arc<Self>,
         template: &Template,
         cgroups: &Cgroups,
         options: &SessionOptions,
         filters: bool,
     ) -> Result<Started, Error> {
-        let limits = &options.limits;
-        let (id, offer, exit) = self.expect_session()?;
-        let mut starting = Starting::new(self, id);
-        self.ask_for_init(id, options).await?;
+        let kind = SandboxKind::of(options).filter(|_| !self.is_fresh());
+        let mut prepared = kind
+            .as_ref()
+            .and_then(|kind| self.prepared_sandboxes().take(kind));
+        loop {
+            let is_prepared = prepared.is_some();
+            let sandbox = match prepared.take() {
+                Some(sandbox) => sandbox,
+                None => self.make_sandbox(cgroups, options).await?,
+            };
+            let entered = self.enter_sandbox(sandbox, template, cgroups, options, filters);
+            match entered.await {
+                // Something may have happened to it since it was made.
+                Err(Error::Session(why)) if is_prepared && !template.is_dead() => {
+                    tracing::debug!(%why, "a prepared sandbox could not be entered");
+                }
+                Err(error) => return Err(error),
+                Ok(started) => {
+                    if let Some(kind) = kind {
+                        self.expect_another(kind, options);
+                    }
+                    return Ok(started);
+                }
+            }
+        }
+    }
 
-        // While the init makes its mounts:
-        let group = options.tenant.as_deref().map(group_of);
-        let name = id.to_string();
-        let cgroup = cgroups.session(&name, group.as_deref(), cgroup_limits(limits))?;
-        let cgroup = starting.cgroup.insert(cgroup);
+    async fn enter_sandbox(
+        &self,
+        sandbox: Sandbox,
+        template: &Template,
+        cgroups: &Cgroups,
+        options: &SessionOptions,
+        filters: bool,
+    ) -> Result<Started, Error> {
+        let mut sandbox = guard(sandbox, |sandbox| self.remove_sandbox(&sandbox));
         if let Some(wait) = cgroups.expect_join() {
             tokio::task::spawn_blocking(wait);
         }
         let pipes = Pipes::new().map_err(Error::io("a session's pipes"))?;
-        let joins = cgroup.joins().map_err(Error::io("a session's cgroups"))?;
-
-        let mut offer = match tokio::time::timeout(PATIENCE, offer).await {
-            Ok(Ok(Ok(offer))) => offer.into_iter(),
-            Ok(Ok(Err(error))) => return Err(Error::Session(error)),
-            Ok(Err(_)) => return Err(failed("the spawner died")),
-            Err(_) => return Err(failed("its init did not answer")),
+        let joins = sandbox.cgroup.joins();
+        let joins = joins.map_err(Error::io("a session's cgroups"))?;
+        let listener = match options.network {
+            Network::Allow(_) => sandbox.walls.pop(),
+            Network::None => None,
         };
-        let (Some(init), Some(workspace), Some(watches)) =
-            (offer.next(), offer.next(), offer.next())
-        else {
-            return Err(failed("its init sent too little"));
-        };
-        starting.watches = Some(watches);
-        let mut walls: Vec<OwnedFd> = offer.collect();
-        // After pid and user.
-        let mounts = walls.get(2).map(OwnedFd::try_clone);
-        let Some(Ok(mounts)) = mounts else {
-            return Err(failed("its init sent too little"));
-        };
-        starting.init = Some((Process::new(init), mounts));
-        if let Network::Allow(_) = options.network {
-            starting.listener = walls.pop();
-        }
-        let mut descriptors: Vec<_> = walls.iter().map(AsFd::as_fd).collect();
+        let mut descriptors: Vec<_> = sandbox.walls.iter().map(AsFd::as_fd).collect();
         descriptors.extend(pipes.theirs.iter().map(AsFd::as_fd));
         descriptors.extend(joins.iter().map(AsFd::as_fd));
         let walls = ForkWalls::Behind {
             filters,
-            proxy: starting.listener.is_some(),
+            proxy: listener.is_some(),
             checkpoints: options.checkpoints,
         };
-        let interpreter = self.fork(template, id, limits, walls, &descriptors).await?;
-        Ok(starting.finish(pipes, interpreter, workspace, exit))
+        let limits = &options.limits;
+        let interpreter = self
+            .fork(template, sandbox.id, limits, walls, &descriptors)
+            .await?;
+        let sandbox = ScopeGuard::into_inner(sandbox);
+        Ok(Started {
+            id: sandbox.id,
+            control: pipes.control,
+            interrupts: pipes.interrupts,
+            stdout: pipes.stdout,
+            stderr: pipes.stderr,
+            init: Some((sandbox.init, sandbox.mounts)),
+            interpreter,
+            workspace: sandbox.workspace,
+            cgroup: Some(sandbox.cgroup),
+            listener,
+            watches: Some(sandbox.watches),
+            exit: sandbox.exit,
+        })
     }
 
     /// `--walls=none`: an ordinary process in a directory of the host.
@@ -147,7 +172,7 @@ impl WarmBackend {
         options: &SessionOptions,
     ) -> Result<Started, Error> {
         let (id, _, exit) = self.expect_session()?;
-        let starting = Starting::new(self, id);
+        let expected = guard((), |()| self.forget(id));
         let path = self.directory().workspace(id);
         let workspace = fs::create_dir_all(&path)
             .and_then(|()| File::open(&path))
@@ -158,7 +183,21 @@ impl WarmBackend {
         let interpreter = self
             .fork(template, id, &options.limits, walls, &descriptors)
             .await?;
-        Ok(starting.finish(pipes, interpreter, workspace.into(), exit))
+        ScopeGuard::into_inner(expected);
+        Ok(Started {
+            id,
+            control: pipes.control,
+            interrupts: pipes.interrupts,
+            stdout: pipes.stdout,
+            stderr: pipes.stderr,
+            init: None,
+            interpreter,
+            workspace: workspace.into(),
+            cgroup: None,
+            listener: None,
+            watches: None,
+            exit,
+        })
     }
 
     async fn fork(
@@ -169,7 +208,6 @@ impl WarmBackend {
         walls: ForkWalls<'_>,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<Process, Error> {
-        let limits = process_limits(limits, template.report.data_bytes);
         let fork = template.fork(id, limits, walls, descriptors);
         let (pid, interpreter) = match tokio::time::timeout(PATIENCE, fork).await {
             Ok(Ok(forked)) => forked,
@@ -178,72 +216,5 @@ impl WarmBackend {
         };
         self.set_interpreter(id, pid);
         Ok(Process::new(interpreter))
-    }
-}
-
-/// A process that a session needs is gone, or does not answer.
-fn failed(why: &'static str) -> Error {
-    Error::Session(SetupError::Process(why))
-}
-
-/// A session that is being started. If a step fails, or the caller goes away, its resources are
-/// released.
-struct Starting<'a> {
-    warm: &'a WarmBackend,
-    id: u64,
-    cgroup: Option<SessionCgroup>,
-    init: Option<(Process, OwnedFd)>,
-    listener: Option<OwnedFd>,
-    watches: Option<OwnedFd>,
-}
-
-impl<'a> Starting<'a> {
-    fn new(warm: &'a WarmBackend, id: u64) -> Self {
-        Self {
-            warm,
-            id,
-            cgroup: None,
-            init: None,
-            listener: None,
-            watches: None,
-        }
-    }
-
-    /// From here on the session owns its resources.
-    fn finish(
-        mut self,
-        pipes: Pipes,
-        interpreter: Process,
-        workspace: OwnedFd,
-        exit: oneshot::Receiver<i32>,
-    ) -> Started {
-        let started = Started {
-            id: self.id,
-            control: pipes.control,
-            interrupts: pipes.interrupts,
-            stdout: pipes.stdout,
-            stderr: pipes.stderr,
-            init: self.init.take(),
-            interpreter,
-            workspace,
-            cgroup: self.cgroup.take(),
-            listener: self.listener.take(),
-            watches: self.watches.take(),
-            exit,
-        };
-        std::mem::forget(self);
-        started
-    }
-}
-
-impl Drop for Starting<'_> {
-    fn drop(&mut self) {
-        if let Some((init, _)) = &self.init {
-            let _ = init.kill();
-        }
-        if let Some(cgroup) = &self.cgroup {
-            self.warm.discard(cgroup);
-        }
-        self.warm.forget(self.id);
     }
 }

@@ -1,5 +1,7 @@
 //! Who starts sessions: the backend of an engine, started at first use and replaced if it is lost.
 
+use belljar_protocol::Walls;
+
 use super::container::ContainerBackend;
 use super::running::RunningBackend;
 use super::spec::BackendSpec;
@@ -28,11 +30,18 @@ impl Supervisor {
             return Ok(backend.clone());
         }
         let spec = self.spec.clone();
-        let backend = if spec.environment.image().is_some() {
-            let started = Box::pin(ContainerBackend::start(spec.environment));
-            RunningBackend::Container(started.await?)
-        } else {
-            RunningBackend::Warm(Box::pin(WarmBackend::start(spec)).await?)
+        let backend = match spec.walls {
+            Walls::Container => {
+                let started = Box::pin(ContainerBackend::start(spec.environment));
+                RunningBackend::Container(started.await?)
+            }
+            Walls::Gvisor => {
+                let started = Box::pin(ContainerBackend::start_gvisor(spec.environment));
+                RunningBackend::Container(started.await?)
+            }
+            Walls::Full | Walls::Unfiltered | Walls::None => {
+                RunningBackend::Warm(Box::pin(WarmBackend::start(spec)).await?)
+            }
         };
         *running = Some(backend.clone());
         Ok(backend)

@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use belljar_walls::{GUEST_ID, Process, ProcessLimits, SetupError};
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::backend::channel::AsyncChannel;
+use crate::backend::process::process_limits;
 use crate::backend::pulse::{Beat, Pulse, TEMPLATE_TICKS};
-use crate::backend::rootfs::proxy_variables;
+use crate::backend::rootfs::interpreter_environment;
+use crate::limits::Limits;
 use crate::lock::lock;
 use crate::options::Checkpoints;
 
@@ -26,6 +28,10 @@ enum Request<'a> {
     Warm {
         preload: &'a [String],
         fonts: &'a [PathBuf],
+        /// Those that most sessions have.
+        variables: BTreeMap<&'static str, String>,
+        /// Whether to make its memory cheap to share with sessions, once it is idle.
+        share: bool,
     },
     Fork {
         id: u64,
@@ -62,9 +68,20 @@ pub(crate) enum ForkWalls<'a> {
 #[serde(tag = "event", rename_all = "snake_case")]
 enum Event {
     Warm(WarmReport),
-    Forked { id: u64, pid: i32 },
-    ForkFailed { id: u64, error: String },
-    Exited { id: u64, status: i32 },
+    Forked {
+        id: u64,
+        pid: i32,
+    },
+    ForkFailed {
+        id: u64,
+        error: String,
+    },
+    Exited {
+        id: u64,
+        status: i32,
+    },
+    /// Its memory is cheap to share from now on.
+    Shared,
     Pong,
 }
 
@@ -118,6 +135,7 @@ pub(crate) struct Template {
     waiting: Mutex<HashMap<u64, oneshot::Sender<Fork>>>,
     dead: AtomicBool,
     retired: AtomicBool,
+    shared: watch::Sender<bool>,
     since: Instant,
     forks: AtomicU32,
 }
@@ -129,9 +147,17 @@ impl Template {
         channel: AsyncChannel,
         preload: &[String],
         fonts: &[PathBuf],
+        share: bool,
     ) -> Result<Self, ColdTemplate> {
         let process = Ending(process);
-        let request = Request::Warm { preload, fonts };
+        // An interpreter without libraries has little to share.
+        let share = share && !preload.is_empty();
+        let request = Request::Warm {
+            preload,
+            fonts,
+            variables: interpreter_environment(&Limits::default(), false),
+            share,
+        };
         let warmed = async {
             channel.send(&request, &[]).await?;
             channel.receive::<Event>().await
@@ -165,6 +191,7 @@ impl Template {
             waiting: Mutex::default(),
             dead: AtomicBool::new(false),
             retired: AtomicBool::new(false),
+            shared: watch::Sender::new(!share),
             since: Instant::now(),
             forks: AtomicU32::new(0),
         })
@@ -177,6 +204,11 @@ impl Template {
     /// How many sessions came from it.
     pub(crate) fn forks(&self) -> u32 {
         self.forks.load(Ordering::Relaxed)
+    }
+
+    /// Waits until its memory is cheap to share, or it is dead.
+    pub(crate) async fn wait_until_shared(&self) {
+        let _ = self.shared.subscribe().wait_for(|shared| *shared).await;
     }
 
     pub(crate) fn age(&self) -> Duration {
@@ -205,7 +237,7 @@ impl Template {
     pub(crate) async fn fork(
         &self,
         id: u64,
-        limits: ProcessLimits,
+        limits: &Limits,
         walls: ForkWalls<'_>,
         descriptors: &[BorrowedFd<'_>],
     ) -> Fork {
@@ -215,16 +247,16 @@ impl Template {
             id,
             uid: GUEST_ID,
             gid: GUEST_ID,
-            limits,
+            limits: process_limits(limits, self.report.data_bytes),
             filters: matches!(walls, ForkWalls::Behind { filters: true, .. }),
             checkpoints: match walls {
                 ForkWalls::Behind { checkpoints, .. } => checkpoints,
                 ForkWalls::None { .. } => Checkpoints::Off,
             },
-            variables: match walls {
-                ForkWalls::Behind { proxy: true, .. } => proxy_variables(),
-                _ => BTreeMap::new(),
-            },
+            variables: interpreter_environment(
+                limits,
+                matches!(walls, ForkWalls::Behind { proxy: true, .. }),
+            ),
             workspace: match walls {
                 ForkWalls::Behind { .. } => None,
                 ForkWalls::None { workspace } => Some(workspace),
@@ -291,12 +323,14 @@ impl Template {
                     }
                 }
                 Event::Exited { id, status } => exited(id, status),
+                Event::Shared => drop(self.shared.send_replace(true)),
                 Event::Warm(_) | Event::Pong => {}
             }
         }
         self.dead.store(true, Ordering::Release);
         self.end();
         self.waiting().clear();
+        self.shared.send_replace(true);
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<Fork>>> {

@@ -96,9 +96,10 @@ impl WarmBackend {
         Ok(template)
     }
 
-    /// A template for one session, which the caller retires.
-    pub(crate) async fn fresh_template(self: &Arc<Self>) -> Result<Arc<Template>, Error> {
-        let template = Arc::new(self.start_template(None).await?);
+    /// A template whose memory is as the imports left it, for one session or for measuring. The
+    /// caller retires it.
+    pub(crate) async fn plain_template(self: &Arc<Self>) -> Result<Arc<Template>, Error> {
+        let template = Arc::new(self.start_template(None, false).await?);
         self.listen_to(&template, |_| {});
         Ok(template)
     }
@@ -120,7 +121,7 @@ impl WarmBackend {
     }
 
     async fn new_template(self: &Arc<Self>, tenant: Tenant) -> Result<Arc<Template>, Error> {
-        let template = Arc::new(self.start_template(tenant.as_deref()).await?);
+        let template = Arc::new(self.start_template(tenant.as_deref(), true).await?);
         // If it dies, the next one is ready before the next request.
         self.listen_to(&template, move |warm| {
             tokio::spawn(warm.replace_dead(tenant));

@@ -23,6 +23,7 @@ use crate::backend::cleanup::start_cleanup_thread;
 use crate::backend::directory::EngineDirectory;
 use crate::backend::pulse::{Beat, Pulse, SPAWNER_TICKS};
 use crate::backend::rootfs::{BOOT, DRIVER, prepare_directory, template_environment};
+use crate::backend::sandbox::PreparedSandboxes;
 use crate::backend::spec::BackendSpec;
 use crate::backend::template::{ColdTemplate, Template};
 use crate::backend::templates::Templates;
@@ -48,6 +49,7 @@ pub(crate) struct WarmBackend {
     spawner: Arc<AsyncChannel>,
     waits: Mutex<Waits>,
     templates: Templates,
+    prepared_sandboxes: Mutex<PreparedSandboxes>,
     backend: Backend,
     walls: Walls,
     /// None where there are no walls.
@@ -75,6 +77,7 @@ impl WarmBackend {
             environment,
             backend,
             rotation,
+            prepared_sandboxes,
             walls,
             directories,
             ..
@@ -134,6 +137,7 @@ impl WarmBackend {
                 ..Waits::default()
             }),
             templates: Templates::new(rotation),
+            prepared_sandboxes: Mutex::new(PreparedSandboxes::new(prepared_sandboxes)),
             backend,
             walls,
             cgroups,
@@ -173,6 +177,10 @@ impl WarmBackend {
             return Ok(());
         }
         self.template(&None).await.map(drop)
+    }
+
+    pub(crate) fn prepared_sandboxes(&self) -> MutexGuard<'_, PreparedSandboxes> {
+        lock(&self.prepared_sandboxes)
     }
 
     pub(crate) fn templates(&self) -> &Templates {
@@ -239,18 +247,24 @@ impl WarmBackend {
     }
 
     /// Starts a template and warms it. A tenant's template runs on the tenant's share of the CPUs.
-    pub(crate) async fn start_template(&self, tenant: Option<&str>) -> Result<Template, Error> {
+    pub(crate) async fn start_template(
+        &self,
+        tenant: Option<&str>,
+        share: bool,
+    ) -> Result<Template, Error> {
         let join = match (&self.cgroups, tenant) {
             (Some(cgroups), Some(tenant)) => Some(cgroups.template(&group_of(tenant))?),
             _ => None,
         };
         loop {
             let preload = lock(&self.preload).clone();
-            let ColdTemplate { why, failed } =
-                match self.try_start_template(join.as_ref(), &preload).await {
-                    Ok(template) => return Ok(template),
-                    Err(cold) => cold,
-                };
+            let ColdTemplate { why, failed } = match self
+                .try_start_template(join.as_ref(), &preload, share)
+                .await
+            {
+                Ok(template) => return Ok(template),
+                Err(cold) => cold,
+            };
             let wanted = |module: &String| !failed.contains(module);
             if !self.environment.preload_is_usual() || preload.iter().all(wanted) {
                 return Err(Error::Template {
@@ -268,6 +282,7 @@ impl WarmBackend {
         &self,
         join: Option<&OwnedFd>,
         preload: &[String],
+        share: bool,
     ) -> Result<Template, ColdTemplate> {
         let (ours, theirs) = Channel::pair().map_err(|error| error.to_string())?;
         let log = tempfile::tempfile().map_err(|error| error.to_string())?;
@@ -303,7 +318,7 @@ impl WarmBackend {
             .map_err(|_| "the spawner died".to_owned())?;
         let channel = AsyncChannel::new(ours).map_err(|error| error.to_string())?;
         let fonts = self.environment.fonts();
-        Template::warm(Process::new(process), channel, preload, fonts)
+        Template::warm(Process::new(process), channel, preload, fonts, share)
             .await
             .map_err(|cold| ColdTemplate {
                 why: format!("{}\n{}", cold.why, last_lines(&log))

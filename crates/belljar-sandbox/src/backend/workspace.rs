@@ -29,10 +29,11 @@ pub(crate) enum Files {
 }
 
 impl Files {
-    pub(crate) fn read(&self, path: &str) -> Result<File, BeneathError> {
+    /// A file whose length the caller compares with `most`: one that is larger need not have its contents.
+    pub(crate) fn read(&self, path: &str, most: u64) -> Result<File, BeneathError> {
         match self {
             Self::Beneath(files) => files.read(path),
-            Self::Told(files) => files.read(path),
+            Self::Told(files) => files.read(path, most),
         }
     }
 

@@ -67,6 +67,22 @@ pub enum EnvironmentError {
         reason: String,
     },
 
+    /// Packages were requested of an environment that is an image.
+    #[error(
+        "environment `{name}` is a container image: Belljar cannot add packages to it\nhint: build an image that has them, and create an environment from it"
+    )]
+    IsImage {
+        /// The environment.
+        name: String,
+    },
+
+    /// A Python of this host was to be kept as an image.
+    #[error("environment `{name}` is a Python of this host, not a container image")]
+    NotImage {
+        /// The environment.
+        name: String,
+    },
+
     /// It was written by a later version of Belljar.
     #[error(
         "environment `{name}` has format {found}, but this version of Belljar supports formats up to {known}\nhint: update Belljar, or remove the environment and create it again"

@@ -24,8 +24,18 @@ pub struct ContainerSpec {
 pub struct Image {
     /// Its name, as the engine knows it.
     pub name: String,
+    /// Its digest when it was looked at: sessions start from exactly this one, whatever has the name by then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// The engine.
     pub container: ContainerSpec,
+}
+
+impl Image {
+    /// What the engine is asked for.
+    pub(crate) fn reference(&self) -> &str {
+        self.digest.as_deref().unwrap_or(&self.name)
+    }
 }
 
 impl Environment {

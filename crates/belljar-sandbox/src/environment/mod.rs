@@ -19,6 +19,7 @@ mod paths;
 mod probe;
 mod process;
 mod spec;
+mod step;
 mod store;
 mod uv;
 mod version;
@@ -31,10 +32,11 @@ pub use error::EnvironmentError;
 pub use image::{ContainerSpec, Image};
 pub use lock::LockedPackage;
 pub use spec::EnvironmentSpec;
+pub use step::BuildStep;
 pub use store::EnvironmentStore;
 
 pub(crate) use data::data_directory;
-pub(crate) use process::{Failure, run_watched};
+pub(crate) use process::{Failure, Finished, run_watched};
 pub(crate) use spec::DEFAULT_PRELOAD;
 pub(crate) use uv::Uv;
 

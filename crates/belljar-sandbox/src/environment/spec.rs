@@ -75,7 +75,8 @@ pub(crate) const DEFAULT_PRELOAD: [&str; 9] = [
 pub struct EnvironmentSpec {
     /// The environment's name: `[a-z0-9][a-z0-9._-]{0,63}`.
     pub name: String,
-    /// The interpreter (or the directory of a venv) to build on. `None` takes `python3` of `PATH`.
+    /// The interpreter (or the directory of a venv) to build on. `None` takes the newest
+    /// of `PATH`.
     pub python: Option<PathBuf>,
     /// Requirements as `pip` writes them, for example `polars` or `numpy>=2,<3`.
     pub packages: Vec<String>,

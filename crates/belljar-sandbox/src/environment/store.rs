@@ -9,8 +9,12 @@
 //!     requirements.in        the requested packages
 //!     requirements.lock      their resolved versions, with hashes
 //!     venv/
+//!   analysis/
+//!     environment.json       of an image, which the container engine has
 //! ```
 //! A directory with a name is complete: readers need no lock.
+
+mod images;
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -23,10 +27,10 @@ use serde::{Deserialize, Serialize};
 use super::data::{data_directory, sha256};
 use super::process::{self, Failure};
 use super::uv::{Uv, find_in_path};
-use super::{Environment, EnvironmentError, EnvironmentSpec, lock, name, probe};
+use super::{BuildStep, Environment, EnvironmentError, EnvironmentSpec, lock, name, probe};
 use crate::permissions::open_to_sessions;
 
-/// The format of `environment.json` that is written.
+/// The format of `environment.json`.
 const FORMAT: u32 = 1;
 const RECORD: &str = "environment.json";
 const REQUIREMENTS: &str = "requirements.in";
@@ -81,29 +85,26 @@ impl EnvironmentStore {
         &self.directory
     }
 
-    /// Builds an environment. It takes seconds to minutes; `progress` gets a line for each step.
+    /// Builds an environment. It takes seconds to minutes; `progress` gets each step.
     ///
     /// It exists completely or not at all: a failed build leaves nothing behind, and the next build
     /// removes the remains of an interrupted one.
     pub fn create(
         &self,
         spec: &EnvironmentSpec,
-        progress: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(BuildStep<'_>),
     ) -> Result<Environment, EnvironmentError> {
-        let is_new = |place: &Path| {
-            if place.exists() {
-                let name = spec.name.clone();
-                return Err(EnvironmentError::AlreadyExists { name });
-            }
-            Ok(())
-        };
+        let is_new = |place: &Path| is_new(place, &spec.name);
         self.build(spec, progress, is_new, Building::move_to)
     }
 
-    /// What an environment was built from.
+    /// What an environment was built from. One that is an image was not built here.
     pub fn spec(&self, name: &str) -> Result<EnvironmentSpec, EnvironmentError> {
         // Whether it can be used, and why not.
-        self.load(name)?;
+        if self.load(name)?.image.is_some() {
+            let name = name.to_owned();
+            return Err(EnvironmentError::IsImage { name });
+        }
         let path = self.directory.join(name).join(RECORD);
         let text = fs::read(&path).map_err(EnvironmentError::io("read", &path))?;
         let record: Record = serde_json::from_slice(&text)
@@ -117,7 +118,7 @@ impl EnvironmentStore {
     pub fn replace(
         &self,
         spec: &EnvironmentSpec,
-        progress: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(BuildStep<'_>),
     ) -> Result<Environment, EnvironmentError> {
         let is_there = |place: &Path| match fs::symlink_metadata(place) {
             Ok(_) => Ok(()),
@@ -138,7 +139,7 @@ impl EnvironmentStore {
     fn build(
         &self,
         spec: &EnvironmentSpec,
-        progress: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(BuildStep<'_>),
         allows: impl Fn(&Path) -> Result<(), EnvironmentError>,
         put: impl FnOnce(Building, &Path) -> Result<(), EnvironmentError>,
     ) -> Result<Environment, EnvironmentError> {
@@ -154,7 +155,7 @@ impl EnvironmentStore {
         allows(&place)?;
         let building = Building::start(&directory)?;
         build(spec, &uv, &python, building.path(), progress)?;
-        progress("writing it to disk");
+        progress(BuildStep::Writing);
         put(building, &place)?;
         load_from(&place, &spec.name)
     }
@@ -248,6 +249,14 @@ impl EnvironmentStore {
     }
 }
 
+fn is_new(place: &Path, name: &str) -> Result<(), EnvironmentError> {
+    if place.exists() {
+        let name = name.to_owned();
+        return Err(EnvironmentError::AlreadyExists { name });
+    }
+    Ok(())
+}
+
 fn check(spec: &EnvironmentSpec) -> Result<(), EnvironmentError> {
     name::check_name(&spec.name)?;
     for package in &spec.packages {
@@ -264,16 +273,29 @@ fn find_python(spec: &EnvironmentSpec, uv: &Uv) -> Result<PathBuf, EnvironmentEr
     if let Some(path) = &spec.python {
         return Ok(probe::probe(path)?.executable().to_path_buf());
     }
-    find_in_path("python3")
+    // Newer ones share more of a template's memory with its sessions. Of the same version, the first.
+    let in_path = ["python3", "python3.13", "python3.12"];
+    in_path
         .into_iter()
+        .filter_map(find_in_path)
         .chain(uv.find_python())
-        .find_map(|candidate| probe::probe(&candidate).ok())
+        .filter_map(|candidate| probe::probe(&candidate).ok())
+        .reduce(|best, next| {
+            if next.version() > best.version() {
+                next
+            } else {
+                best
+            }
+        })
         .map(|report| report.executable().to_path_buf())
         .ok_or(EnvironmentError::NoPython)
 }
 
 /// One creator or remover at a time. The lock is gone with the process, however that ends.
-fn hold_lock(directory: &Path, progress: &mut dyn FnMut(&str)) -> Result<File, EnvironmentError> {
+fn hold_lock(
+    directory: &Path,
+    progress: &mut dyn FnMut(BuildStep<'_>),
+) -> Result<File, EnvironmentError> {
     let path = directory.join(STORE_LOCK);
     let file = File::options()
         .create(true)
@@ -284,7 +306,7 @@ fn hold_lock(directory: &Path, progress: &mut dyn FnMut(&str)) -> Result<File, E
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            progress("waiting for another belljar that builds or removes an environment");
+            progress(BuildStep::Waiting);
             file.lock().map_err(EnvironmentError::io("lock", &path))?;
         }
         Err(TryLockError::Error(error)) => {
@@ -370,13 +392,13 @@ fn build(
     uv: &Uv,
     python: &Path,
     directory: &Path,
-    progress: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(BuildStep<'_>),
 ) -> Result<(), EnvironmentError> {
     let venv = directory.join("venv");
     let venv_python = venv.join("bin/python");
     let lock_path = directory.join(LOCK);
 
-    progress("making the virtual environment");
+    progress(BuildStep::Venv);
     uv.make_venv(&venv, python, progress)?;
 
     let mut requirements = spec.packages.join("\n");
@@ -386,14 +408,14 @@ fn build(
         // Nothing to resolve; uv would call an empty list a mistake.
         write(&lock_path, b"")?;
     } else {
-        progress("finding versions for the packages");
+        progress(BuildStep::Versions);
         uv.lock(
             &directory.join(REQUIREMENTS),
             &lock_path,
             &venv_python,
             progress,
         )?;
-        progress("downloading and installing the packages");
+        progress(BuildStep::Installing);
         uv.install(&lock_path, &venv_python, progress)?;
     }
     let lock_text =
@@ -401,7 +423,7 @@ fn build(
     let packages = lock::parse(&lock_text)?;
 
     if !spec.preload.is_empty() {
-        progress("importing the preload list once");
+        progress(BuildStep::Importing);
         check_preload(&venv_python, &spec.preload)?;
     }
 
@@ -412,7 +434,7 @@ fn build(
     let environment =
         Environment::from_report(spec.name.clone(), &report, packages, spec.preload.clone())?;
     if environment.fonts.is_empty() {
-        progress("note: no font that draws Chinese was found, in the packages or on this host");
+        progress(BuildStep::NoChineseFont);
     }
     let record = Record {
         format: FORMAT,
@@ -422,10 +444,15 @@ fn build(
         uv_version: uv.version().to_owned(),
         environment: environment.relative_to(directory),
     };
-    let mut text = serde_json::to_string_pretty(&record)
-        .map_err(|error| EnvironmentError::io("write", &directory.join(RECORD))(error.into()))?;
+    write_record(directory, &record)
+}
+
+fn write_record(directory: &Path, record: &impl Serialize) -> Result<(), EnvironmentError> {
+    let path = directory.join(RECORD);
+    let mut text = serde_json::to_string_pretty(record)
+        .map_err(|error| EnvironmentError::io("write", &path)(error.into()))?;
     text.push('\n');
-    write(&directory.join(RECORD), text.as_bytes())
+    write(&path, text.as_bytes())
 }
 
 /// Imports the preload list as a template will, so that a mistake in it is reported now.
@@ -478,31 +505,42 @@ fn load_from(place: &Path, name: &str) -> Result<Environment, EnvironmentError> 
     let unreadable =
         |error: serde_json::Error| broken(format!("`{}` cannot be read: {error}", path.display()));
     let RecordFormat { format } = serde_json::from_slice(&text).map_err(unreadable)?;
-    if format > FORMAT {
+    if format > images::FORMAT {
         return Err(EnvironmentError::NewerFormat {
             name: name.to_owned(),
             found: format,
-            known: FORMAT,
+            known: images::FORMAT,
         });
     }
-    let record: Record = serde_json::from_slice(&text).map_err(unreadable)?;
-    if record.environment.name != name {
+    let (environment, interpreter) = if format == images::FORMAT {
+        (images::read(&text).map_err(unreadable)?, None)
+    } else {
+        let record: Record = serde_json::from_slice(&text).map_err(unreadable)?;
+        (record.environment, Some(record.interpreter))
+    };
+    if environment.name != name {
         return Err(broken(format!(
             "it was built as `{}` and renamed by hand",
-            record.environment.name
+            environment.name
         )));
     }
-    let environment = record.environment.absolute_in(place);
+    let Some(interpreter) = interpreter else {
+        return match environment.image {
+            Some(_) => Ok(environment),
+            None => Err(broken("its image is not named".to_owned())),
+        };
+    };
+    let environment = environment.absolute_in(place);
     match environment.python.canonicalize() {
-        Ok(found) if found == record.interpreter => Ok(environment),
+        Ok(found) if found == interpreter => Ok(environment),
         Ok(found) => Err(broken(format!(
             "it was built on `{}`, but its python is now `{}`",
-            record.interpreter.display(),
+            interpreter.display(),
             found.display()
         ))),
         Err(_) => Err(broken(format!(
             "its Python, `{}`, is gone",
-            record.interpreter.display()
+            interpreter.display()
         ))),
     }
 }
@@ -610,8 +648,10 @@ mod tests {
         let good = fs::read_to_string(&record).unwrap();
         let reason = || store.load("small").unwrap_err().to_string();
 
+        fs::write(&record, good.replace("\"format\": 1", "\"format\": 3")).unwrap();
+        assert!(reason().contains("format 3"), "{}", reason());
         fs::write(&record, good.replace("\"format\": 1", "\"format\": 2")).unwrap();
-        assert!(reason().contains("format 2"), "{}", reason());
+        assert!(reason().contains("image is not named"), "{}", reason());
         fs::write(&record, "{").unwrap();
         assert!(reason().contains("cannot be read"), "{}", reason());
         fs::write(&record, &good).unwrap();

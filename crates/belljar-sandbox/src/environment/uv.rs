@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use super::EnvironmentError;
 use super::process;
+use super::{BuildStep, EnvironmentError};
 
 const VERSION_DEADLINE: Duration = Duration::from_secs(20);
 
@@ -86,7 +86,7 @@ impl Uv {
         &self,
         venv: &Path,
         python: &Path,
-        progress: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(BuildStep<'_>),
     ) -> Result<(), EnvironmentError> {
         self.run(
             "make the virtual environment",
@@ -108,7 +108,7 @@ impl Uv {
         requirements: &Path,
         lock: &Path,
         python: &Path,
-        progress: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(BuildStep<'_>),
     ) -> Result<(), EnvironmentError> {
         self.run(
             "find versions for the packages",
@@ -135,7 +135,7 @@ impl Uv {
         &self,
         lock: &Path,
         python: &Path,
-        progress: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(BuildStep<'_>),
     ) -> Result<(), EnvironmentError> {
         self.run(
             "install the packages",
@@ -156,7 +156,7 @@ impl Uv {
         &self,
         step: &'static str,
         arguments: &[&OsStr],
-        progress: &mut dyn FnMut(&str),
+        progress: &mut dyn FnMut(BuildStep<'_>),
     ) -> Result<(), EnvironmentError> {
         let mut command = Command::new(&self.program);
         command
@@ -167,7 +167,10 @@ impl Uv {
             .env_remove("VIRTUAL_ENV");
         let mut follow = |line: &str| {
             if is_news(line) {
-                progress(line);
+                progress(BuildStep::Uv(line));
+                if line.starts_with("Installed ") {
+                    progress(BuildStep::Compiling);
+                }
             }
         };
         let (status, output) = process::run_and_follow(&mut command, &mut follow)

@@ -87,7 +87,7 @@ impl Capture {
 
 /// Head and tail of a byte stream.
 #[derive(Debug)]
-struct Kept {
+pub(super) struct Kept {
     head: Vec<u8>,
     head_cap: usize,
     tail: VecDeque<u8>,
@@ -98,7 +98,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn new(head_cap: usize, cap: usize) -> Self {
+    pub(super) fn new(head_cap: usize, cap: usize) -> Self {
         Self {
             head: Vec::new(),
             head_cap,
@@ -114,7 +114,7 @@ impl Kept {
     }
 
     /// Keeps what fits, and returns the part of it that belongs to the head.
-    fn push<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+    pub(super) fn push<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
         self.total += bytes.len() as u64;
         let fits = bytes.len().min(self.head_cap - self.head.len());
         let (head, rest) = bytes.split_at(fits);
@@ -151,19 +151,25 @@ impl Kept {
         (text, omitted)
     }
 
-    fn finish(self, file: Spill) -> Output {
+    /// Without a file for the rest.
+    pub(super) fn into_output(self) -> Output {
         let bytes = self.total;
         let (text, omitted_bytes) = self.text();
-        // Whoever followed it live up to the end of the head finds the rest there.
-        let is_less = omitted_bytes > 0 || (text.len() as u64) < bytes;
-        let (file, file_truncated) = file.finish(is_less);
         Output {
             text,
             bytes,
             omitted_bytes,
-            file,
-            file_truncated,
+            file: None,
+            file_truncated: false,
         }
+    }
+
+    fn finish(self, file: Spill) -> Output {
+        let mut output = self.into_output();
+        // Whoever followed it live up to the end of the head finds the rest there.
+        let is_less = output.omitted_bytes > 0 || (output.text.len() as u64) < output.bytes;
+        (output.file, output.file_truncated) = file.finish(is_less);
+        output
     }
 }
 

@@ -155,7 +155,8 @@ impl Session {
 
     /// Opens a file of the workspace to be read. Code in the session may change it meanwhile.
     pub fn open(&self, path: &str) -> Result<File, Error> {
-        let file = self.with_files(path, |files, path| Ok(files.read(path)?))?;
+        let most = self.limits().transfer_bytes;
+        let file = self.with_files(path, |files, path| Ok(files.read(path, most)?))?;
         let size = file.metadata().map_err(|source| BeneathError::Io {
             path: path.to_owned(),
             source,

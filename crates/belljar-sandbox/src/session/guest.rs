@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use belljar_protocol::{
     CallId, Denial, FrameDecoder, GuestFrame, HostFrame, RawFrame, Stream, Traffic, encode_frame,
 };
+use bytes::BufMut as _;
 use tokio::io::AsyncWriteExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
@@ -188,7 +189,7 @@ impl Guest {
         match self.ask(&HostFrame::Keep { cell }, meter).await? {
             GuestFrame::Checkpointed if self.checkpoint_set.holds(id) => Ok(id),
             GuestFrame::Checkpointed => Err(Error::NotCheckpointed(
-                "the session has reached its process limit".into(),
+                "it is at its process limit, or another of its threads computes without a pause\nhint: end processes or threads, and try again".into(),
             )),
             _ => Err(ProtocolError::OtherAnswer.into()),
         }
@@ -274,21 +275,29 @@ impl Guest {
 
     /// Reads what has arrived; returns whether that was anything.
     pub(crate) fn read_some(&mut self) -> bool {
+        self.try_read().is_ok_and(|read| read > 0)
+    }
+
+    fn try_read(&mut self) -> io::Result<usize> {
+        if let Some((blob, missing)) = self.decoder.blob() {
+            return self.control.try_read_buf(&mut blob.limit(missing));
+        }
         let mut buffer = [0; READ_BYTES];
-        let read = self.control.try_read(&mut buffer).unwrap_or(0);
+        let read = self.control.try_read(&mut buffer)?;
         self.decoder.push(&buffer[..read]);
-        read > 0
+        Ok(read)
+    }
+
+    /// Gives it memory for the next large part of a snapshot.
+    pub(crate) fn reuse(&mut self, memory: Vec<u8>) {
+        self.decoder.reuse(memory);
     }
 
     /// Reads what has arrived.
     pub(crate) fn read(&mut self) -> Result<(), GuestError> {
-        let mut buffer = [0; READ_BYTES];
-        match self.control.try_read(&mut buffer) {
+        match self.try_read() {
             Ok(0) => Err(GuestError::Gone),
-            Ok(read) => {
-                self.decoder.push(&buffer[..read]);
-                Ok(())
-            }
+            Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(_) => Err(GuestError::Gone),
         }

@@ -90,7 +90,7 @@ impl Session {
     }
 
     /// A session that another engine has left, hibernated.
-    pub(crate) fn attached(
+    pub(crate) async fn attached(
         detached: DetachedSession,
         options: SessionOptions,
         tools: Arc<Toolset>,
@@ -98,7 +98,8 @@ impl Session {
         backend: RunningBackend,
         supervisor: Weak<Supervisor>,
     ) -> Result<Self, Error> {
-        let lifecycle = Lifecycle::attach(detached, options, tools, walls, backend, supervisor)?;
+        let attached = Lifecycle::attach(detached, options, tools, walls, backend, supervisor);
+        let lifecycle = attached.await?;
         Ok(Self { lifecycle })
     }
 

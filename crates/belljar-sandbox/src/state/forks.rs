@@ -35,6 +35,10 @@ use crate::session::watches::Watches;
 use crate::state::checkpoint_set::CheckpointSet;
 use crate::variables::SecretGrant;
 
+/// Why there is no fork, where its process never answered.
+const NOT_STARTED: &str = "its process did not start\nhint: the session may be at its limit of processes or memory, or another of its threads computes without a pause";
+/// Why there is no fork, where its process is gone.
+const ENDED: &str = "its process ended at once\nhint: try again";
 /// How long a session may take to release its forks, and a fork to copy the workspace.
 const FORK_TIME: Duration = Duration::from_mins(1);
 
@@ -47,7 +51,7 @@ pub(crate) async fn make_forks(
 ) -> Result<Vec<AwakeSession>, Error> {
     handle.backend.capabilities().require(Capability::Forks)?;
     let Some(namespace_group) = &handle.namespace_group else {
-        return Err(Error::Fork("it has no namespaces".into()));
+        return Err(Error::Fork("it runs without walls".into()));
     };
     let (_, withheld) = handle.variables.for_fork(grant)?;
     let mut pending = Vec::new();
@@ -187,10 +191,16 @@ impl Beginning {
         let pipes = Pipes::new().map_err(Error::io("a fork's pipes"))?;
         let offer = match tokio::time::timeout(PATIENCE, offer).await {
             Ok(Ok(offer)) => offer.map_err(|error| Error::Fork(error.to_string()))?,
-            _ => return Err(Error::Fork("its fork slot was not made".into())),
+            _ => {
+                return Err(Error::Fork(
+                    "no workspace was made for the fork in time\nhint: try again".into(),
+                ));
+            }
         };
         let Ok([workspace, rules]) = <[OwnedFd; 2]>::try_from(offer) else {
-            return Err(Error::Fork("its fork slot is incomplete".into()));
+            return Err(Error::Fork(
+                "the workspace of the fork is incomplete".into(),
+            ));
         };
         self.wires = Some(Wires {
             pipes,
@@ -237,19 +247,23 @@ impl Beginning {
         let Ok(Ok((GuestFrame::Forked { pid }, _))) =
             tokio::time::timeout(FORK_TIME, guest.frame()).await
         else {
-            return Err(failed("its process did not start"));
+            return Err(failed(NOT_STARTED));
         };
         // Whatever it says, it is a process of its parent session.
         if parent.member(pid).is_none() {
-            return Err(failed("its process is gone"));
+            return Err(failed(ENDED));
         }
         let moved = namespace_group.orphans.move_into(pid, cgroup);
         match tokio::time::timeout(PATIENCE, moved).await {
-            Ok(moved) => moved.map_err(|why| Error::Fork(format!("its cgroups: {why}")))?,
-            Err(_) => return Err(failed("init did not move it into its cgroups")),
+            Ok(moved) => moved.map_err(|why| {
+                Error::Fork(format!(
+                    "its process could not be put under its limits: {why}"
+                ))
+            })?,
+            Err(_) => return Err(failed("its process was not put under its limits in time")),
         }
         let go = guest.control.write_all(b"\n").await;
-        go.map_err(|_| failed("its process is gone"))?;
+        go.map_err(|_| failed(ENDED))?;
         self.admitted = Some(Admitted {
             guest,
             pid,
@@ -281,12 +295,12 @@ impl Beginning {
         match tokio::time::timeout(FORK_TIME, guest.frame()).await {
             Ok(Ok((GuestFrame::Ready, _))) => {}
             Ok(Ok((GuestFrame::Fault { detail }, _))) => return Err(Error::Fork(detail)),
-            _ => return Err(failed("its process did not start")),
+            _ => return Err(failed(NOT_STARTED)),
         }
         let process = self.cgroup.as_ref().and_then(|cgroup| cgroup.member(pid));
         let (Some((_, interpreter)), Some(exit)) = (process, namespace_group.orphans.watch(pid))
         else {
-            return Err(failed("its process is gone"));
+            return Err(failed(ENDED));
         };
         guest.ready = true;
         guest.cells = parent.cells;

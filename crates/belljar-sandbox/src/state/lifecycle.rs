@@ -22,11 +22,11 @@ use crate::session::handle::{AwakeSession, SessionHandle, Wires};
 use crate::session::nonce::nonce;
 use crate::session::start::start;
 use crate::session::tools::Toolset;
+use crate::snapshot_store::SavedSnapshot;
 use crate::state::checkpoints::checkpoint_before;
+use crate::state::kept_snapshot::{KeptSnapshot, SnapshotSource};
 use crate::state::losses::{losses, not_there, tell};
-use crate::state::snapshot::{
-    SnapshotError, SnapshotReport, check_environment, copy, fill, open_snapshot, report, write,
-};
+use crate::state::snapshot::{SnapshotReport, check_environment, copy, fill, report, write};
 
 /// The minimum idle time before a session hibernates.
 const LEAST_IDLE: Duration = Duration::from_millis(10);
@@ -72,7 +72,7 @@ enum State {
 /// What is left of a hibernated session.
 #[derive(Debug)]
 struct HibernatedSession {
-    file: SnapshotFile,
+    file: KeptSnapshot,
     /// The file's share of an allowance.
     _space: Option<DiskSpace>,
     /// None if another engine wrote the file.
@@ -86,8 +86,8 @@ struct HibernatedSession {
 /// A session that has left its engine: a snapshot for the [next](crate::Engine::attach).
 #[derive(Clone, Debug)]
 pub struct DetachedSession {
-    /// The file. From now on it belongs to the caller.
-    pub snapshot: PathBuf,
+    /// Where it is. From now on it belongs to the caller.
+    pub snapshot: SavedSnapshot,
     /// What the first outcome after waking will report, besides names and files that are not there.
     pub lost: Vec<String>,
 }
@@ -108,30 +108,6 @@ impl From<HibernatedSession> for DetachedSession {
         Self {
             snapshot: hibernated.file.release(),
             lost: hibernated.lost,
-        }
-    }
-}
-
-/// The snapshot, removed on drop.
-#[derive(Debug)]
-struct SnapshotFile(Option<PathBuf>);
-
-impl SnapshotFile {
-    fn path(&self) -> PathBuf {
-        self.0.clone().unwrap_or_default()
-    }
-
-    /// The file is somebody else's from now on.
-    fn release(mut self) -> PathBuf {
-        self.0.take().unwrap_or_default()
-    }
-}
-
-impl Drop for SnapshotFile {
-    fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // The engine's directory goes with the engine.
-            let _ = std::fs::remove_file(path);
         }
     }
 }
@@ -159,7 +135,7 @@ impl Lifecycle {
     }
 
     /// A hibernated session, from what another engine left of it.
-    pub(crate) fn attach(
+    pub(crate) async fn attach(
         detached: DetachedSession,
         options: SessionOptions,
         tools: Arc<Toolset>,
@@ -167,11 +143,26 @@ impl Lifecycle {
         backend: RunningBackend,
         supervisor: Weak<Supervisor>,
     ) -> Result<Arc<Self>, Error> {
-        let metadata = std::fs::metadata(&detached.snapshot).map_err(SnapshotError::from)?;
+        let source = match detached.snapshot {
+            SavedSnapshot::File(path) => SnapshotSource::File(path),
+            SavedSnapshot::Stored(name) => {
+                let store = options
+                    .snapshot_store
+                    .clone()
+                    .ok_or(Error::NoSnapshotStore)?;
+                let directory = hibernate_in(&options, &backend);
+                SnapshotSource::Stored {
+                    store,
+                    name,
+                    directory,
+                }
+            }
+        };
+        let bytes = source.bytes().await?;
         let id = backend.next_session_id();
         let hibernated = HibernatedSession {
-            file: SnapshotFile(Some(detached.snapshot)),
-            _space: options.disk.as_ref().map(|disk| disk.count(metadata.len())),
+            file: KeptSnapshot::new(source),
+            _space: options.disk.as_ref().map(|disk| disk.count(bytes)),
             report: None,
             walls,
             lost: detached.lost,
@@ -260,19 +251,19 @@ impl Lifecycle {
     pub(crate) async fn wake(&self) -> Result<AwakeSession, Error> {
         let _transition = self.transition.lock().await;
         self.check_open()?;
-        let (path, walls, backend, mut lost) = match &*lock(&self.state) {
+        let (source, walls, backend, mut lost) = match &*lock(&self.state) {
             State::Awake(awake) => return Ok(awake.clone()),
             State::Detached => return Err(Error::Detached),
             State::Over(why) => return Err(Error::Ended(why.clone())),
             State::Hibernated(hibernated) => (
-                hibernated.file.path(),
+                hibernated.file.source(),
                 hibernated.walls,
                 hibernated.backend.clone(),
                 hibernated.lost.clone(),
             ),
         };
         let down = || Error::Ended("its engine shut down while it was hibernated".into());
-        let reader = match open_snapshot(path).await {
+        let reader = match source.open().await {
             // Its file was removed with the engine's directory.
             Err(_) if backend.is_down() => return Err(down()),
             opened => opened?,
@@ -302,12 +293,17 @@ impl Lifecycle {
                 }
             }
         }
-        let mut state = lock(&self.state);
-        if let State::Over(why) = &*state {
-            return Err(Error::Ended(why.clone()));
+        let before = {
+            let mut state = lock(&self.state);
+            if let State::Over(why) = &*state {
+                return Err(Error::Ended(why.clone()));
+            }
+            std::mem::replace(&mut *state, State::Awake(awake.clone()))
+        };
+        if let State::Hibernated(hibernated) = before {
+            // Before its next cell: if the host dies, an outdated state must not come back.
+            hibernated.file.remove().await;
         }
-        *state = State::Awake(awake.clone());
-        drop(state);
         self.watch(Arc::downgrade(&awake.guest));
         Ok(awake)
     }
@@ -318,7 +314,7 @@ impl Lifecycle {
         let awake = match &*lock(&self.state) {
             State::Awake(awake) => Ok(awake.clone()),
             State::Hibernated(hibernated) => {
-                Err((hibernated.report.clone(), hibernated.file.path()))
+                Err((hibernated.report.clone(), hibernated.file.source()))
             }
             State::Detached => return Err(Error::Detached),
             State::Over(why) => return Err(Error::Ended(why.clone())),
@@ -326,7 +322,7 @@ impl Lifecycle {
         let AwakeSession { handle, guest } = match awake {
             Ok(awake) => awake,
             Err((Some(report), _)) => return Ok(report),
-            Err((None, file)) => return report(file).await,
+            Err((None, source)) => return report(source.open().await?),
         };
         let mut guest = guest.lock_owned().await;
         handle.check()?;
@@ -364,17 +360,38 @@ impl Lifecycle {
             Some(directory) => directory.join(format!("{}.snapshot", nonce())),
             None => handle.backend.directory().hibernated_snapshot(handle.id),
         };
-        let file = SnapshotFile(Some(path.clone()));
+        let mut file = KeptSnapshot::new(SnapshotSource::File(path.clone()));
         // From here on no file may change: what is saved is what comes back.
         handle.set_hibernated(true);
         let disk = self.options.disk.clone();
-        let (report, space) = match write(handle, guest, path, disk, within).await {
+        let (report, space) = match write(handle, guest, path.clone(), disk, within).await {
             Ok(written) => written,
             Err(error) => {
                 handle.set_hibernated(false);
                 return Err(error);
             }
         };
+        if let Some(store) = &self.options.snapshot_store {
+            match store.put(&path).await {
+                Ok(name) => {
+                    let store = Arc::clone(store);
+                    let directory = hibernate_in(&self.options, &handle.backend);
+                    file = KeptSnapshot::new(SnapshotSource::Stored {
+                        store,
+                        name,
+                        directory,
+                    });
+                }
+                // A session that leaves its engine has no other chance: the file stays here.
+                Err(error) if within.is_some() => {
+                    tracing::error!(%error, "a snapshot cannot be stored, and stays on this machine");
+                }
+                Err(error) => {
+                    handle.set_hibernated(false);
+                    return Err(Error::io("storing the snapshot")(error));
+                }
+            }
+        }
         let hibernated = HibernatedSession {
             file,
             _space: space,
@@ -465,12 +482,13 @@ impl Lifecycle {
     /// Copies the snapshot, if it is hibernated.
     pub(crate) async fn copy_snapshot(&self, to: &Path) -> Result<Option<SnapshotReport>, Error> {
         let _transition = self.transition.lock().await;
-        let file = match &*lock(&self.state) {
-            State::Hibernated(hibernated) => hibernated.file.path(),
+        let source = match &*lock(&self.state) {
+            State::Hibernated(hibernated) => hibernated.file.source(),
             _ => return Ok(None),
         };
         let disk = self.options.disk.clone();
-        copy(file, to.to_owned(), disk).await.map(Some)
+        let reader = source.open().await?;
+        copy(reader, to.to_owned(), disk).await.map(Some)
     }
 
     /// Starts the task that hibernates it after its idle time.
@@ -485,6 +503,12 @@ impl Lifecycle {
             }
         }
     }
+}
+
+/// The directory of a session's snapshots.
+fn hibernate_in(options: &SessionOptions, backend: &RunningBackend) -> PathBuf {
+    let of_engine = || backend.directory().hibernated();
+    options.hibernate_in.clone().unwrap_or_else(of_engine)
 }
 
 /// Ends when the session is hibernated, or has ended.

@@ -20,7 +20,7 @@ const MIN_SECRET: usize = 8;
 const MAX_SECRET: usize = 8 << 10;
 
 /// What the sandbox itself sets, and what a shell reads before its first command.
-const RESERVED: [&str; 24] = [
+const RESERVED: [&str; 25] = [
     "BASH_ENV",
     "ENV",
     "HOME",
@@ -36,6 +36,7 @@ const RESERVED: [&str; 24] = [
     "NO_PROXY",
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
+    "OPENBLAS_THREAD_TIMEOUT",
     "PATH",
     "PWD",
     "SHELL",
@@ -360,7 +361,7 @@ mod tests {
         let template = template_environment();
         let template = template.iter().filter_map(|line| line.split('=').next());
         let command =
-            command_environment("/usr/bin/python3".as_ref(), "/home".as_ref(), true, true);
+            command_environment("/usr/bin/python3".as_ref(), "/home".as_ref(), 1, true, true);
         let proxy = proxy_variables();
         for name in template
             .chain(command.keys().map(String::as_str))

@@ -1,10 +1,10 @@
 //! A: exhaustion of memory, by all the ways that there are.
 
+use belljar_sandbox::Limits;
 use belljar_sandbox::protocol::{Cause, Fate, Outcome, Status};
-use belljar_sandbox::{Engine, Limits};
 
 use crate::harness::{Case, Severity};
-use crate::support::{data_environment, seconds, timed};
+use crate::support::{data_environment, plain_builder, seconds, timed};
 
 const MEMORY: u64 = 64 << 20;
 
@@ -452,7 +452,7 @@ tree.fromstring(f'<!DOCTYPE d [<!ENTITY e0 "ha">{layers}]><d>&e11;</d>')
 #[tokio::test(flavor = "multi_thread")]
 async fn a15c_bomb_of_pixels() {
     let case = Case::begin_on(
-        Engine::builder(data_environment()),
+        plain_builder(data_environment()),
         "A15c",
         Severity::SelfDos,
         "an image and an array of 100,000 times 100,000",

@@ -88,7 +88,7 @@ def multiply():
 threading.Thread(target=multiply, daemon=True).start()
 time.sleep(1)
 ";
-    let _ = case.outcome(&session, timed(code, seconds(3.0))).await;
+    let _ = case.outcome(&session, timed(code, seconds(10.0))).await;
     let threads: usize = case
         .members(&session)
         .iter()

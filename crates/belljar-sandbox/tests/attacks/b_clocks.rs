@@ -31,9 +31,9 @@ fn years_since(before: SystemTime) -> f64 {
 const JUMPS: [(&str, f64); 4] = [("+10y", 10.0), ("-20y", -20.0), ("+1d", 0.0), ("+0", 0.0)];
 
 #[test]
-fn heavy_b15_cells() {
+fn waits_b15_cells() {
     environment_canary();
-    with_clock("b_clocks::heavy_b15_cells", Set::Wall, async |clock| {
+    with_clock("b_clocks::waits_b15_cells", Set::Wall, async |clock| {
         let case = Case::begin(
             "B15",
             Severity::SelfDos,

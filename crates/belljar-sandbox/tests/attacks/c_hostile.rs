@@ -4,7 +4,7 @@ use belljar_sandbox::Error;
 use belljar_sandbox::protocol::{Cause, Fate, Status};
 
 use crate::harness::{Case, Severity};
-use crate::support::{eventually, seconds, timed};
+use crate::support::{Stopwatch, eventually, seconds, timed};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn c5a_deep_sources() {
@@ -161,8 +161,10 @@ async fn heavy_c9b_huge_repr() {
     )
     .await;
     let session = case.session().await;
+    // A repr has 3 seconds, on slow machines too.
+    let gigabyte = format!("'x' * {}", (1 << 30) / Stopwatch::slowness());
     for size in [
-        "'x' * (1 << 30)",
+        gigabyte.as_str(),
         "'\\ud800' * (1 << 24)",
         "'\\U0001F600' * (1 << 24)",
     ] {

@@ -404,7 +404,7 @@ print(names("/proc/self/environ") == sorted(os.environ), names("/proc/1/environ"
     let session = case.session().await;
     assert_eq!(
         case.printed(&session, code).await,
-        "HOME JE_ARROW_MALLOC_CONF LANG LC_ALL MKL_NUM_THREADS MPLBACKEND OMP_NUM_THREADS OPENBLAS_NUM_THREADS PATH PYTHONDONTWRITEBYTECODE TMPDIR\nTrue hidden\n"
+        "HOME JE_ARROW_MALLOC_CONF LANG LC_ALL MKL_NUM_THREADS MPLBACKEND OMP_NUM_THREADS OPENBLAS_NUM_THREADS OPENBLAS_THREAD_TIMEOUT PATH PYTHONDONTWRITEBYTECODE TMPDIR\nTrue hidden\n"
     );
     let outcome = case.fails(&session, leak).await;
     assert_eq!(outcome.exception.unwrap().type_name, "KeyError");

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use belljar_sandbox::{Engine, EnvironmentStore};
+use belljar_sandbox::EnvironmentStore;
 use std::os::unix::fs::MetadataExt;
 
 use crate::g_kernel::with_calls;
 use crate::harness::{Case, Severity};
-use crate::support::{bare_environment, printed};
+use crate::support::{bare_environment, plain_builder, printed};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f21_watches() {
@@ -247,7 +247,7 @@ print(len(locked) > 50)
     let started = Instant::now();
     let store = EnvironmentStore::open_default().unwrap();
     assert!(store.load("bare").is_ok());
-    let other = Engine::builder(bare_environment()).build();
+    let other = plain_builder(bare_environment()).build();
     let theirs = other.session().await.unwrap();
     let import = "import decimal, json, sqlite3\nopen('/dev/null', 'w').write('x')\nprint(1)";
     assert_eq!(printed(&theirs, import).await, "1\n");

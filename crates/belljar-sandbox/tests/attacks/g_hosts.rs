@@ -3,17 +3,15 @@
 
 use std::process::Command;
 
-use belljar_sandbox::Engine;
-
 use crate::harness::{Case, Severity};
-use crate::support::{bare_environment, eventually, processes_below, traces};
+use crate::support::{bare_environment, eventually, plain_builder, processes_below, traces};
 
 /// What the tests below start: an engine under such conditions.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a part of the tests below, which start it"]
 async fn there() {
     let before = traces(std::process::id());
-    let engine = Engine::builder(bare_environment()).build();
+    let engine = plain_builder(bare_environment()).build();
     let started = match engine.session().await {
         Ok(session) => session.run("print('RAN')").await.map(|o| format!("{o:?}")),
         Err(error) => Err(error),

@@ -146,7 +146,7 @@ def lie(pid):
         case.printed(&session, format!("lie({pid})")).await;
         let made = session.fork(1).await;
         assert!(
-            matches!(&made, Err(Error::Fork(why)) if why.contains("gone")),
+            matches!(&made, Err(Error::Fork(why)) if why.contains("ended at once")),
             "{pid}: {made:?}"
         );
         assert_eq!(Kernel::from_session(&other).members(), before);

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use belljar_sandbox::Engine;
 use belljar_sandbox::protocol::Cause;
 
 use crate::g_kernel::with_calls;
 use crate::harness::{Case, Severity, parent_id};
-use crate::support::{data_environment, inits, processes_below, template};
+use crate::support::{data_environment, inits, plain_builder, processes_below, template};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn h1_signals_to_everyone() {
@@ -411,7 +410,7 @@ print(uuid.getnode() >> 40 & 1)
 #[tokio::test(flavor = "multi_thread")]
 async fn heavy_h8b_names_that_libraries_remember() {
     let case = Case::begin_on(
-        Engine::builder(data_environment()),
+        plain_builder(data_environment()),
         "H8b",
         Severity::HostLeak,
         "what packages asked of the machine while the template imported them: platform.uname, uuid's node, cached names",

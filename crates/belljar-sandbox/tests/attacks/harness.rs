@@ -18,8 +18,8 @@ use crate::oracle::{self, Baseline, Kernel, Latencies};
 use crate::record::Record;
 pub(crate) use crate::record::Severity;
 use crate::support::{
-    Stopwatch, bare_environment, eventually, good, is_possible, printed, processes_below, seconds,
-    timed, without_checkpoints,
+    Stopwatch, bare_environment, bare_python, eventually, good, is_possible, plain_builder,
+    printed, processes_below, seconds, timed, without_checkpoints,
 };
 
 /// The environment variable that holds a canary.
@@ -187,7 +187,7 @@ impl Case {
         attack: &'static str,
         expectation: &'static str,
     ) -> Self {
-        let builder = Engine::builder(bare_environment());
+        let builder = plain_builder(bare_environment());
         Self::begin_on(builder, id, severity, attack, expectation).await
     }
 
@@ -258,10 +258,7 @@ impl Case {
 
     /// A session for the attack with options of its own.
     pub(crate) async fn session_of(&self, mut options: SessionOptions) -> Session {
-        // So much is patience with an attack that is to end by itself. What is less is what the attack is about.
-        if options.limits.wall_time >= seconds(10.0) {
-            options.limits.wall_time *= Stopwatch::slowness();
-        }
+        options.limits.wall_time = patience(options.limits.wall_time);
         let mut session = self.engine.session_with(options).await.unwrap();
         // Whatever the time that the attack has.
         let ready = session.run(timed("pass", seconds(60.0))).await.unwrap();
@@ -311,6 +308,7 @@ impl Case {
         // A fork has its workspace elsewhere, and is to hold as much.
         let directory = session.directory().display().to_string();
         cell.code = cell.code.replace(WORKSPACE, &directory);
+        cell.wall_time = cell.wall_time.map(patience);
         let limits = session.limits();
         let patience =
             cell.wall_time.unwrap_or(limits.wall_time) + limits.grace + Duration::from_secs(10);
@@ -396,7 +394,11 @@ impl Case {
 
     async fn control_by(&self, code: &str, as_root: bool) -> ControlResult {
         self.controlled.store(true, Ordering::Relaxed);
-        let python = self.engine.environment().python().to_owned();
+        let environment = self.engine.environment();
+        let python = match environment.image() {
+            Some(_) => bare_python().python().to_owned(),
+            None => environment.python().to_owned(),
+        };
         let code = code.to_owned();
         let (sender, result) = tokio::sync::oneshot::channel();
         // A thread of its own: those of the runtime stay, and the oracle counts threads.
@@ -471,6 +473,16 @@ impl Case {
         };
         self.record
             .write(control, belljar_walls::has_admin_capability());
+    }
+}
+
+/// A time limit on this machine. From ten seconds on, it is patience with an attack that is to end by itself, and slow
+/// machines need more. What is less is what the attack is about.
+fn patience(limit: Duration) -> Duration {
+    if limit >= seconds(10.0) {
+        limit * Stopwatch::slowness()
+    } else {
+        limit
     }
 }
 

@@ -191,9 +191,9 @@ fn i15_aliases() {
 }
 
 #[test]
-fn heavy_i16_hostile_name_server() {
+fn waits_i16_hostile_name_server() {
     attack(
-        "i_names::heavy_i16_hostile_name_server",
+        "i_names::waits_i16_hostile_name_server",
         (
             "I16",
             "a name server that is silent, answers with noise, with half a packet, with false counts, with a name without end, to another question or with another id",

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use belljar_sandbox::protocol::Cause;
-use belljar_sandbox::{Backend, Engine, Error, Rotation, Session, SessionOptions};
+use belljar_sandbox::{Backend, Error, Rotation, Session, SessionOptions};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{CANARY_VARIABLE, Case, Severity, posture};
 use crate::support::{
-    bare_environment, data_environment, descriptors, eventually, printed, processes_below,
-    template, traces,
+    bare_environment, data_environment, descriptors, eventually, plain_builder, printed,
+    processes_below, template, traces,
 };
 
 fn kill(pid: u32) {
@@ -34,7 +34,7 @@ async fn layout(session: &Session) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn heavy_j1_random_numbers() {
     let case = Case::begin_on(
-        Engine::builder(data_environment()),
+        plain_builder(data_environment()),
         "J1",
         Severity::Lateral,
         "200 sessions: random, numpy.random, secrets, uuid1, uuid4, ssl, tempfile, os.urandom, hashes of new objects",
@@ -117,7 +117,7 @@ async fn heavy_j3a_layout_of_other_tenants() {
     let session = case.session().await;
     let mut seen = vec![layout(&session).await];
     // Engines of their own, which end before the oracle looks for what is left.
-    let engine = Engine::builder(bare_environment()).build();
+    let engine = plain_builder(bare_environment()).build();
     for tenant in ["a", "b"] {
         let options = SessionOptions {
             tenant: Some(tenant.into()),
@@ -131,9 +131,7 @@ async fn heavy_j3a_layout_of_other_tenants() {
         sessions: Some(1),
         age: None,
     };
-    let engine = Engine::builder(bare_environment())
-        .rotation(rotation)
-        .build();
+    let engine = plain_builder(bare_environment()).rotation(rotation).build();
     let before = layout(&engine.session().await.unwrap()).await;
     let mut after = before.clone();
     for _ in 0..100 {
@@ -144,7 +142,7 @@ async fn heavy_j3a_layout_of_other_tenants() {
     }
     seen.extend([before, after]);
     engine.shutdown().await;
-    let engine = Engine::builder(bare_environment())
+    let engine = plain_builder(bare_environment())
         .backend(Backend::Fresh)
         .build();
     for _ in 0..2 {
@@ -263,7 +261,7 @@ sys.setrecursionlimit(200)
 #[tokio::test(flavor = "multi_thread")]
 async fn heavy_j6_threads_of_the_template() {
     let case = Case::begin_on(
-        Engine::builder(data_environment()),
+        plain_builder(data_environment()),
         "J6",
         Severity::Integrity,
         "a template with numpy, scipy, scikit-learn and matplotlib in it",
@@ -281,13 +279,14 @@ async fn heavy_j6_threads_of_the_template() {
 #[tokio::test(flavor = "multi_thread")]
 async fn heavy_j7_touching_shared_pages() {
     let case = Case::begin_on(
-        Engine::builder(data_environment()),
+        plain_builder(data_environment()),
         "J7",
         Severity::PeerDos,
         "write to every page that is shared with the template",
         "charged to the session; the template's memory is as it was",
     )
     .await;
+    case.engine().wait_until_shared().await.unwrap();
     let session = case.session().await;
     let warm = template().unwrap();
     let private = |pid| number_of(pid, "smaps_rollup", "Private_Dirty:");
@@ -418,6 +417,47 @@ async fn j9_nothing_is_said_twice() {
         );
         sessions.push(session);
     }
+    case.end(sessions).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heavy_j11_objects_of_the_template() {
+    let case = Case::begin_on(
+        plain_builder(data_environment()),
+        "J11",
+        Severity::Integrity,
+        "change objects of the template: attributes, contents, reference counts and bytes in memory, and end them",
+        "changed in that session alone; the template and its other sessions keep theirs",
+    )
+    .await;
+    case.engine().wait_until_shared().await.unwrap();
+    let warm = template().unwrap();
+    let (before, peer) = (number_of(warm, "status", "VmRSS:"), case.session().await);
+    let look = "import json.decoder, numpy, pandas\nprint(json.decoder.__doc__[:20], json.decoder.NaN, len(pandas.__all__), numpy.pi, numpy.arange(3).sum(), pandas.Series([1, 2]).sum())";
+    let usual = case.printed(&peer, look).await;
+    let mut sessions = Vec::new();
+    for code in [
+        "import json.decoder, numpy, pandas\njson.decoder.NaN = 'changed'\nnumpy.pi = 3\npandas.__all__.clear()",
+        // The text of a string, behind the interpreter's back.
+        "import ctypes, json.decoder, sys\ntext = json.decoder.__doc__\nctypes.memset(id(text) + sys.getsizeof(text) - 1 - len(text), ord('X'), len(text))\nassert json.decoder.__doc__[:3] == 'XXX'",
+        // References that nobody counts, given up one by one, and then at once.
+        "import ctypes, json, numpy, pandas\nfor thing in (json.dumps, json.decoder.NaN, numpy.ndarray, pandas.DataFrame):\n    for _ in range(100): ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))\n    ctypes.c_uint32.from_address(id(thing)).value = 0x7000\nassert pandas.Series([1, 2]).sum() == 3",
+        "import gc, sys\ngc.unfreeze()\nsys.modules.clear()\n_ = gc.collect()",
+        // Freed as if the session had made it.
+        "import ctypes, json\nctypes.c_uint32.from_address(id(json.decoder.__doc__)).value = 1\nctypes.pythonapi.Py_DecRef(ctypes.py_object(json.decoder.__doc__))",
+    ] {
+        let session = case.session().await;
+        // Some of these are the end of the session, which is its own.
+        let _ = session.run(code).await.unwrap();
+        assert_eq!(case.printed(&peer, look).await, usual, "{code}");
+        let next = case.session().await;
+        assert_eq!(case.printed(&next, look).await, usual, "{code}");
+        sessions.extend([session, next]);
+    }
+    assert_eq!(template(), Some(warm), "the template lives");
+    let after = number_of(warm, "status", "VmRSS:");
+    assert!(after.abs_diff(before) < 1024, "{before} {after}");
+    sessions.push(peer);
     case.end(sessions).await;
 }
 

@@ -91,13 +91,15 @@ async fn l14a_a_cell_asks_for_ever() {
     )
     .await;
     let limits = Limits {
-        wall_time: seconds(2.0),
         grace: seconds(0.5),
         ..Limits::default()
     };
     let session = case.session_of(without_checkpoints(limits.clone())).await;
     let code = "prompt = '\\x1b[2J' + 'x' * 10_000_000\ndef ask():\n    while True:\n        try: input(prompt)\n        except BaseException: pass\nwhile True:\n    try: ask()  # an interrupt may come between two of its tries\n    except BaseException: pass";
-    let mut run = session.run(asking(code));
+    let mut run = session.run(Cell {
+        wall_time: Some(seconds(3.0) * Stopwatch::slowness()),
+        ..asking(code)
+    });
     let (mut asked, mut last) = (0, None);
     let outcome = loop {
         match run.next().await.unwrap().unwrap() {
@@ -112,7 +114,8 @@ async fn l14a_a_cell_asks_for_ever() {
         }
     };
     assert_eq!(asked, 1000);
-    assert_eq!(outcome.cause, Cause::WallTime { limit_ms: 2000 });
+    let limit_ms = u64::from(3000 * Stopwatch::slowness());
+    assert_eq!(outcome.cause, Cause::WallTime { limit_ms });
     assert_eq!(outcome.state, Fate::Lost);
     let late = session
         .answer_input(last.unwrap(), Some("late".into()))

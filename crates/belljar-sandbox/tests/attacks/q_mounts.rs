@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
 
-use belljar_sandbox::{Engine, EngineBuilder, HostDirectory, Session, SessionOptions};
+use belljar_sandbox::{EngineBuilder, HostDirectory, Session, SessionOptions};
 use tempfile::TempDir;
 
 use crate::harness::{Case, Severity, environment_canary, is_on_forks};
-use crate::support::bare_environment;
+use crate::support::{bare_environment, plain_builder};
 
 /// Prints the name of each attempt, and the number of its error.
 const ATTEMPT: &str = r#"
@@ -39,7 +39,7 @@ fn directory() -> TempDir {
 fn builder(above: &TempDir, writable: bool) -> EngineBuilder {
     let shown = HostDirectory::new("data", &above.path().join("inside")).unwrap();
     let shown = if writable { shown.writable() } else { shown };
-    Engine::builder(bare_environment()).mount(shown)
+    plain_builder(bare_environment()).mount(shown)
 }
 
 async fn session(case: &Case) -> Session {

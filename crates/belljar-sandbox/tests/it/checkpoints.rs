@@ -6,7 +6,9 @@ use belljar_sandbox::{
 };
 
 use crate::posture;
-use crate::support::{bare_environment, data_engine, engine, good, printed, seconds, timed};
+use crate::support::{
+    bare_environment, data_engine, engine, good, plain_builder, printed, seconds, timed,
+};
 
 pub(crate) fn kept(checkpoints: Checkpoints) -> SessionOptions {
     SessionOptions {
@@ -21,7 +23,7 @@ pub(crate) fn kept(checkpoints: Checkpoints) -> SessionOptions {
 }
 
 async fn session(checkpoints: Checkpoints) -> Session {
-    Engine::builder(bare_environment())
+    plain_builder(bare_environment())
         .build()
         .session_with(kept(checkpoints))
         .await
@@ -448,9 +450,7 @@ os.kill(os.getpid(), 9)";
 #[tokio::test(flavor = "multi_thread")]
 async fn checkpoints_are_made_by_default() {
     for pooled in [0, 1] {
-        let engine = Engine::builder(bare_environment())
-            .warm_pool(pooled)
-            .build();
+        let engine = plain_builder(bare_environment()).warm_pool(pooled).build();
         engine.warm().await.unwrap();
         let session = engine.session().await.unwrap();
         good(&session, "x = 1").await;
@@ -508,7 +508,7 @@ async fn without_checkpoints_a_crash_is_the_end() {
 
 /// 300 crashes of random kinds lose nothing that an earlier good cell bound.
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_three_hundred_crashes() {
+async fn three_hundred_crashes() {
     let session = session(Checkpoints::Every).await;
     good(&session, "import ctypes, os\nbound = 0").await;
     for round in 1..=300_usize {
@@ -550,7 +550,7 @@ async fn data_outlives_a_segfault() {
 /// G17: a restored session is behind the same walls.
 #[tokio::test(flavor = "multi_thread")]
 async fn g17_posture_of_a_restored_session() {
-    let session = Engine::builder(bare_environment()).build();
+    let session = plain_builder(bare_environment()).build();
     let options = SessionOptions {
         checkpoints: Checkpoints::Every,
         ..SessionOptions::default()

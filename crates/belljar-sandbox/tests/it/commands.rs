@@ -48,7 +48,7 @@ fn exit(code: i32) -> CommandEnd {
     }
 }
 
-async fn run(session: &Session, line: &str) -> (CommandEnd, String, String) {
+pub(crate) async fn run(session: &Session, line: &str) -> (CommandEnd, String, String) {
     let command = session.spawn(Command::shell(line)).await.unwrap();
     let end = command.wait().await;
     let streams = [OutputStream::Stdout, OutputStream::Stderr];

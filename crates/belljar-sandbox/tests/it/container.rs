@@ -1,4 +1,5 @@
-//! Sessions in containers of a real engine. `.ci/containers` runs these tests on each engine that `.ci/engines` starts.
+//! Sessions in containers of a real engine, or in sandboxes of gVisor. `.ci/containers` runs these tests on each engine
+//! that `.ci/engines` starts.
 
 use belljar_sandbox::protocol::{Cause, Fate, Status, Walls};
 use belljar_sandbox::{
@@ -6,18 +7,26 @@ use belljar_sandbox::{
     Environment, Error, Limits, Network, Packages, Requirement, SessionOptions, Unsupported,
 };
 
+use crate::support::containers::spec;
 use crate::support::{good, printed, seconds};
 
-/// The engine under test, as `.ci/engines` names it.
-fn spec() -> ContainerSpec {
-    ContainerSpec {
-        address: Some(std::env::var("BELLJAR_TEST_ENGINE").unwrap()),
-        certificates: std::env::var_os("BELLJAR_TEST_CERTIFICATES").map(Into::into),
-        runtime: std::env::var("BELLJAR_TEST_RUNTIME").ok(),
-    }
+/// Whether sessions are in sandboxes of gVisor that we start ourselves, without a container engine.
+fn is_gvisor() -> bool {
+    std::env::var("BELLJAR_TEST_ENGINE").as_deref() == Ok("gvisor")
+}
+
+/// Whether sessions have a kernel of their own.
+fn has_own_kernel() -> bool {
+    is_gvisor() || spec().runtime.is_some()
 }
 
 async fn engine() -> Engine {
+    if is_gvisor() {
+        // The imports of all of it would take most of a test's time.
+        let environment = crate::support::data_environment();
+        let environment = environment.preload_only(|module| module == "numpy");
+        return Engine::builder(environment).gvisor().build();
+    }
     let image = std::env::var("BELLJAR_TEST_IMAGE").unwrap();
     let environment = Environment::from_image(&spec(), &image, None)
         .await
@@ -48,9 +57,17 @@ async fn container_env_1_a_session() {
     assert_eq!(outcome.status, Status::Success, "{outcome:?}");
     assert_eq!(outcome.stdout.text, "out\n");
     assert_eq!(outcome.displays[0].text(), Some("42"));
-    assert_eq!(outcome.walls, Walls::Container);
-    // Without the imports of its start.
-    assert!(outcome.durations.cpu_us < 200_000, "{outcome:?}");
+    let walls = if is_gvisor() {
+        Walls::Gvisor
+    } else {
+        Walls::Container
+    };
+    assert_eq!(outcome.walls, walls);
+    // Without the imports of its start. The time of gVisor's kernel is the session's, too.
+    assert!(
+        outcome.durations.cpu_us < if has_own_kernel() { 600_000 } else { 200_000 },
+        "{outcome:?}"
+    );
     assert!(
         outcome
             .peak_memory_bytes
@@ -92,7 +109,11 @@ async fn container_env_1_a_session() {
     let fill =
         "import mmap\nm = mmap.mmap(-1, 1 << 30)\nfor at in range(0, 1 << 30, 4096): m[at] = 1";
     let outcome = session.run(fill).await.unwrap();
-    if spec().runtime.is_some() {
+    if is_gvisor() {
+        // There it counts.
+        assert_eq!(outcome.status, Status::Failure, "{outcome:?}");
+        assert_eq!(printed(&session, "print(x)").await, "41\n");
+    } else if has_own_kernel() {
         // gVisor runs out of memory in its own way: the process ends with a status of its own, or all of the container.
         assert_eq!(outcome.status, Status::Crashed, "{outcome:?}");
     } else {
@@ -244,7 +265,7 @@ for act in (lambda: os.kill(1, 9), lambda: open('/proc/1/environ').read(), lambd
 print([line.split(':')[0].strip() for line in open('/proc/net/dev').readlines()[2:]])
 ";
     let mut code = code.to_owned();
-    if spec().runtime.is_some() {
+    if has_own_kernel() {
         // In gVisor it can be read: it has the fixed list alone.
         code = code.replace(" lambda: open('/proc/1/environ').read(),", "");
     }

@@ -79,7 +79,7 @@ async fn each_dies_for_itself() {
         let names = below.into_iter().map(crate::support::name);
         names.filter(|name| name == "sleep").count()
     };
-    assert_eq!(sleeps(), 1);
+    eventually("the fork's child", || sleeps() == 1).await;
     drop(forks.remove(2));
     eventually("the end of the fork's child", || sleeps() == 0).await;
     // The parent goes first: the fork that is left lives on, and the last one takes the init along.
@@ -125,7 +125,7 @@ async fn fifty_forks_know_nothing_of_each_other() {
     let Err(Error::Fork(why)) = session.fork(1).await else {
         panic!("a 64th fork");
     };
-    assert!(why.contains("namespace group is full"), "{why}");
+    assert!(why.contains("at most"), "{why}");
     drop(rest);
     assert_eq!(
         printed(&fork(&session).await, "print(common[-1])").await,

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use belljar_sandbox::protocol::{CallId, Cause, Event, Fate, Outcome, Walls};
 use belljar_sandbox::{
-    Cell, Checkpoints, DetachedSession, Engine, Error, Limits, Session, SessionOptions,
-    SnapshotError, WhenBusy,
+    Cell, Checkpoints, DetachedSession, Engine, Error, Limits, SavedSnapshot, Session,
+    SessionOptions, SnapshotError, WhenBusy,
 };
 use rustix::process::getuid;
 
@@ -688,7 +688,7 @@ async fn another_environment_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_missing_snapshot_cannot_be_attached() {
     let detached = DetachedSession {
-        snapshot: "/nowhere".into(),
+        snapshot: SavedSnapshot::File("/nowhere".into()),
         lost: Vec::new(),
     };
     let attached = engine().attach(detached, SessionOptions::default()).await;

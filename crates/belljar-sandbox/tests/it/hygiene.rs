@@ -8,7 +8,7 @@ use belljar_sandbox::{Error, Limits};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
-    Stopwatch, bare_environment, builder, data_session, descriptors, engine, eventually, good,
+    Stopwatch, bare_environment, builder, data_engine, descriptors, engine, eventually, good,
     inits, name, printed, processes_below, repeats, resident, seconds, session_with, template,
     timed, traces, without_checkpoints,
 };
@@ -38,7 +38,7 @@ fn kill(pid: u32) {
 /// Kills the template and sessions' inits in turns (70 times each with `BELLJAR_LONG`) at random moments, while
 /// sessions start and run cells.
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_killing_template_and_init_leaves_nothing() {
+async fn killing_template_and_init_leaves_nothing() {
     // What a runtime and a first engine keep open is the baseline.
     let first = engine();
     good(&first.session().await.unwrap(), "1").await;
@@ -105,7 +105,7 @@ async fn heavy_killing_template_and_init_leaves_nothing() {
 
 /// What the test below kills: an engine with sessions that work without end.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "a part of heavy_killing_the_caller_leaves_nothing, which starts and kills it"]
+#[ignore = "a part of waits_killing_the_caller_leaves_nothing, which starts and kills it"]
 async fn caller() {
     let engine = builder(bare_environment()).warm_pool(2).build();
     let mut tasks = tokio::task::JoinSet::new();
@@ -125,7 +125,7 @@ async fn caller() {
 
 /// Kills the caller (60 times with `BELLJAR_LONG`) at random moments, from its first breath to full work.
 #[tokio::test]
-async fn heavy_killing_the_caller_leaves_nothing() {
+async fn waits_killing_the_caller_leaves_nothing() {
     let before = traces(0);
     for _ in 0..repeats(20, 60) {
         let mut caller = Command::new(std::env::current_exe().unwrap())
@@ -154,7 +154,7 @@ async fn heavy_killing_the_caller_leaves_nothing() {
 
 /// 10 GB printed by one cell: the host's memory stays flat.
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_ten_gigabytes_of_output() {
+async fn ten_gigabytes_of_output() {
     let limits = Limits {
         output_bytes: 20 << 30,
         ..Limits::default()
@@ -196,7 +196,7 @@ async fn heavy_two_gigabytes_of_heap() {
         memory_bytes: 4 << 30,
         ..Limits::default()
     };
-    let engine = crate::support::data_engine();
+    let engine = data_engine();
     let session = engine
         .session_with(without_checkpoints(limits))
         .await
@@ -222,8 +222,11 @@ async fn heavy_two_gigabytes_of_heap() {
 /// 10,000 cells in one session: memory and descriptors of the host, and memory of the session,
 /// stay flat.
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_ten_thousand_cells() {
-    let session = data_session().await;
+async fn ten_thousand_cells() {
+    let engine = data_engine();
+    // Pages that the template no longer shares would count as the session's.
+    engine.wait_until_shared().await.unwrap();
+    let session = engine.session().await.unwrap();
     let cell = "x = [i for i in range(10)]\nprint(sum(x))";
     for _ in 0..500 {
         good(&session, cell).await;
@@ -245,7 +248,7 @@ async fn heavy_ten_thousand_cells() {
 
 /// 1,000 sessions one after another.
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_thousand_sessions() {
+async fn thousand_sessions() {
     let engine = engine();
     for _ in 0..50 {
         good(&engine.session().await.unwrap(), "1").await;

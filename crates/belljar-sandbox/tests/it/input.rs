@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use belljar_sandbox::protocol::{CallId, Cause, Event, Outcome, Status};
-use belljar_sandbox::{Cell, CellRun, Checkpoints, Engine, Error, Limits, Session, SessionOptions};
+use belljar_sandbox::{Cell, CellRun, Checkpoints, Error, Limits, Session, SessionOptions};
 
-use crate::support::bare_environment;
+use crate::support::{bare_environment, plain_builder};
 
 async fn session_with(limits: Limits) -> Session {
     let options = SessionOptions {
@@ -13,7 +13,7 @@ async fn session_with(limits: Limits) -> Session {
         limits,
         ..SessionOptions::default()
     };
-    let engine = Engine::builder(bare_environment()).build();
+    let engine = plain_builder(bare_environment()).build();
     engine.session_with(options).await.unwrap()
 }
 

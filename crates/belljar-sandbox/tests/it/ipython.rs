@@ -1,9 +1,11 @@
 //! `IPython`'s notation in cells: the rewrite, shell commands, magics, `get_ipython()`.
 
 use belljar_sandbox::protocol::{Cause, Completeness, Event, Fate, InspectDetail};
-use belljar_sandbox::{Cell, Engine, PackageStore, Packages, Session};
+use belljar_sandbox::{Cell, PackageStore, Packages, Session};
 
-use crate::support::{bare_environment, data_session, engine, good, printed, session};
+use crate::support::{
+    bare_environment, data_session, engine, good, plain_builder, printed, session,
+};
 
 /// The rewrite itself, in the interpreter that it is for.
 #[tokio::test]
@@ -53,9 +55,9 @@ size = 1 << 20
 for source in ("!" * size, "%a " * size, "a?" * size, "'" * size, "\"\"\"" + "'\\" * size, "x=[" * size,
                "!a\\\n" * (size // 4), "x = a % b\n" * (size // 10), " " * size + "!", "a," * size + "=!",
                "a" * size + " =", "a[" * size + "=!", "\n" * size + "%%", "%%\n" * size):
-    start = time.perf_counter()
+    start = time.process_time()
     rewrite(source)
-    assert time.perf_counter() - start < 10, source[:10]
+    assert time.process_time() - start < 10, source[:10]
 print("in time")
 "#;
     assert_eq!(printed(&session, code).await, "in time\n");
@@ -267,7 +269,7 @@ async fn pip_installs_by_policy() {
         ..Cell::from(code)
     };
     let data = tempfile::tempdir().unwrap();
-    let engine = Engine::builder(bare_environment())
+    let engine = plain_builder(bare_environment())
         .packages(Packages::Deny)
         .package_store(PackageStore::open(data.path()))
         .build();

@@ -2,11 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::format_collect, reason = "expected texts are small")]
 
+mod blas;
 mod cells;
 mod checkpoints;
 mod commands;
 mod compatibility;
 mod container;
+mod container_faults;
+mod container_hostile;
+mod container_long;
 mod covert;
 mod directories;
 mod displays;
@@ -15,6 +19,7 @@ mod forks;
 mod forks_files;
 mod forks_shared;
 mod forks_state;
+mod gvisor;
 mod hibernate;
 mod hygiene;
 mod input;

@@ -102,7 +102,7 @@ async fn nothing_of_a_wheel_runs_before_it_is_imported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_a_package_larger_than_a_layer_may_be_is_stopped_on_its_way() {
+async fn a_package_larger_than_a_layer_may_be_is_stopped_on_its_way() {
     let shop = Shop::new();
     // Half a megabyte that is half a gigabyte.
     shop.wheel(

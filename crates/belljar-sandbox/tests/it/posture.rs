@@ -105,7 +105,7 @@ async fn g17_posture_is_golden() {
 
 /// After a thousand sessions of the same template, and with the data stack in it.
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_g17_posture_after_a_thousand_forks() {
+async fn g17_posture_after_a_thousand_forks() {
     let engine = engine();
     for _ in 0..1000 {
         engine.session().await.unwrap().close().await.unwrap();

@@ -1,12 +1,12 @@
 //! SES-1 to SES-6: what a session is.
 
 use belljar_sandbox::protocol::{Cause, Event, Fate, Status, Stream};
-use belljar_sandbox::{Cell, Error, WhenBusy};
+use belljar_sandbox::{Cell, Error, Limits, WhenBusy};
 use serde_json::json;
 
 use crate::support::{
-    Stopwatch, bare_environment, builder, data_session, engine, good, inits, printed, seconds,
-    session, timed,
+    Log, Stopwatch, bare_environment, builder, data_session, engine, good, inits, printed, seconds,
+    session, timed, without_checkpoints,
 };
 
 /// SES-1: names, functions, classes, imports and instances persist.
@@ -383,6 +383,67 @@ async fn pooled_sessions_are_ordinary() {
     crate::support::eventually("two pooled sessions", || inits().len() == 8).await;
     tokio::time::sleep(seconds(0.3)).await;
     assert_eq!(inits().len(), 8);
+}
+
+/// When a process started, in the kernel's ticks.
+fn started(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    fields.split_whitespace().nth(19).unwrap().parse().unwrap()
+}
+
+/// A prepared sandbox is there after the first session, is used by the next one of its kind alone, and is
+/// replaced. One that broke is no obstacle, and none outlives the engine.
+#[tokio::test(flavor = "multi_thread")]
+async fn prepared_sandboxes() {
+    let log = Log::begin();
+    let engine = builder(crate::support::bare_environment())
+        .prepared_sandboxes(1)
+        .build();
+    // Its init is there before the sandbox is ready: the log says when.
+    let prepared = async |count: usize| {
+        let is_logged = || log.text().matches("a sandbox is prepared").count() == count;
+        crate::support::eventually("a prepared sandbox", is_logged).await;
+        let all = inits();
+        all.into_iter()
+            .max_by_key(|pid| (started(*pid), *pid))
+            .unwrap()
+    };
+    let mut sessions = vec![engine.session().await.unwrap()];
+    let first = prepared(1).await;
+    sessions.push(engine.session().await.unwrap());
+    good(&sessions[1], "1").await;
+    // The same init, with an interpreter beside it.
+    let second = prepared(2).await;
+    assert!(second != first && inits().contains(&first));
+
+    let limits = Limits {
+        workspace_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    let other = engine.session_with(without_checkpoints(limits)).await;
+    sessions.push(other.unwrap());
+    let outcome = sessions[2]
+        .run("open('large', 'wb').write(bytes(2 << 20))")
+        .await
+        .unwrap();
+    assert!(!outcome.is_success(), "its own limits: {outcome:?}");
+    crate::support::eventually("the end of the older one", || !inits().contains(&second)).await;
+
+    let broken = prepared(3).await;
+    let mut kill = std::process::Command::new("kill");
+    kill.args(["-9", &broken.to_string()]);
+    assert!(kill.status().unwrap().success());
+    crate::support::eventually("its end", || !inits().contains(&broken)).await;
+    let limits = Limits {
+        workspace_bytes: 1 << 20,
+        ..Limits::default()
+    };
+    let next = engine.session_with(without_checkpoints(limits)).await;
+    good(next.as_ref().unwrap(), "1").await;
+    drop((next, sessions));
+    engine.shutdown().await;
+    assert!(inits().is_empty());
 }
 
 /// Completion from the live namespace.

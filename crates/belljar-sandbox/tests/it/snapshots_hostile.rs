@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use belljar_sandbox::{Engine, Error, Limits, SnapshotError};
-use sha2::{Digest, Sha256};
 
 use crate::snapshots::{Place, not_loaded};
 use crate::support::{engine, good, printed, seconds, session};
@@ -93,7 +92,7 @@ async fn damaged_snapshots_are_refused() {
 /// With the checksum that belongs to it.
 fn signed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.truncate(bytes.len() - 32);
-    let hash: [u8; 32] = Sha256::digest(&bytes).into();
+    let hash: [u8; 32] = blake3::hash(&bytes).into();
     bytes.extend_from_slice(&hash);
     bytes
 }
@@ -101,7 +100,7 @@ fn signed(mut bytes: Vec<u8>) -> Vec<u8> {
 /// A snapshot as anyone can write it.
 fn forged(variables: &[u8], files: &[u8], header: &serde_json::Value) -> Vec<u8> {
     let header = header.to_string().into_bytes();
-    let mut bytes = b"belljar-snapshot\x01\0\0\0".to_vec();
+    let mut bytes = b"belljar-snapshot\x02\0\0\0".to_vec();
     for part in [variables, files, &header] {
         bytes.extend_from_slice(part);
     }

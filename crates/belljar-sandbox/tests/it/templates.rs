@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use belljar_sandbox::{Backend, Engine, Environment, Error, Rotation, Session, SessionOptions};
 
 use crate::support::{
-    bare_environment, builder, engine, eventually, good, printed, template, traces,
+    bare_environment, builder, engine, eventually, good, plain_builder, printed, template, traces,
 };
 
 /// What two forks of one template have in common.
@@ -78,9 +78,7 @@ async fn templates_are_replaced_by_count_and_by_age() {
             age: Some(Duration::from_millis(50)),
         },
     ] {
-        let engine = Engine::builder(bare_environment())
-            .rotation(rotation)
-            .build();
+        let engine = plain_builder(bare_environment()).rotation(rotation).build();
         let first = engine.session().await.unwrap();
         let before = layout(&first).await;
         good(&first, "x = 1").await;

@@ -6,7 +6,7 @@ use belljar_sandbox::{
 };
 
 use crate::support::{
-    bare_environment, eventually, good, printed, processes_below, seconds, timed,
+    bare_environment, eventually, good, plain_builder, printed, processes_below, seconds, timed,
 };
 
 /// Cells, files and limits on time work as ever; each outcome says what is missing; and at the end
@@ -91,7 +91,7 @@ async fn what_takes_walls_is_refused_without_them() {
     let error = engine.session_with(options).await.unwrap_err();
     assert_eq!(refused(error), Capability::Checkpoints);
 
-    let engine = Engine::builder(bare_environment()).build();
+    let engine = plain_builder(bare_environment()).build();
     assert!(engine.capabilities().has(Capability::Forks));
 }
 

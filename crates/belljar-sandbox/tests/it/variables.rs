@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use belljar_sandbox::protocol::Event;
 use belljar_sandbox::{
-    Cell, Checkpoints, Command, Engine, Error, OutputStream, SecretGrant, Secrets, Session,
-    SessionOptions, VariableError, Variables,
+    Cell, Checkpoints, Command, Error, OutputStream, SecretGrant, Secrets, Session, SessionOptions,
+    VariableError, Variables,
 };
 
-use crate::support::{bare_environment, data_engine, engine, good, printed};
+use crate::support::{bare_environment, data_engine, engine, good, plain_builder, printed};
 
 const TOKEN: &str = "tok-5d41402abc4b2a76";
 
@@ -207,7 +207,7 @@ async fn a_fork_has_the_granted_secrets() {
 /// A checkpoint from before the first cell lacks them, and a new process does.
 #[tokio::test(flavor = "multi_thread")]
 async fn restored_and_woken_sessions_have_them_again() {
-    let engine = Engine::builder(bare_environment()).build();
+    let engine = plain_builder(bare_environment()).build();
     let session = engine.session_with(options()).await.unwrap();
     session.checkpoint("start").await.unwrap();
     assert!(has_token(&session).await);

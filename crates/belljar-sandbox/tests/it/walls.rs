@@ -45,7 +45,7 @@ async fn env_1_posture() {
     let environment = printed(&session, "print(sorted(os.environ))").await;
     assert_eq!(
         environment,
-        "['HOME', 'JE_ARROW_MALLOC_CONF', 'LANG', 'LC_ALL', 'MKL_NUM_THREADS', 'MPLBACKEND', 'OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'PATH', 'PYTHONDONTWRITEBYTECODE', 'TMPDIR']\n"
+        "['HOME', 'JE_ARROW_MALLOC_CONF', 'LANG', 'LC_ALL', 'MKL_NUM_THREADS', 'MPLBACKEND', 'OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'OPENBLAS_THREAD_TIMEOUT', 'PATH', 'PYTHONDONTWRITEBYTECODE', 'TMPDIR']\n"
     );
 }
 

@@ -1,6 +1,8 @@
 //! What the tests start with, and what they look at.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
+pub(crate) mod containers;
+mod log;
 mod stopwatch;
 
 use std::collections::BTreeSet;
@@ -13,10 +15,14 @@ use belljar_sandbox::{
     Limits, Session, SessionOptions,
 };
 
+pub(crate) use log::Log;
 pub(crate) use stopwatch::Stopwatch;
 
 /// The `default` environment; built if it is not there, which takes half a minute.
 pub(crate) fn data_environment() -> Environment {
+    if containers::is_in_containers() {
+        return containers::image();
+    }
     let store = EnvironmentStore::open_default().unwrap();
     store.load("default").unwrap_or_else(|_| {
         store
@@ -33,6 +39,15 @@ pub(crate) fn is_possible(line: &str) -> bool {
 
 /// A Python without packages, for what needs none: its template is warm at once.
 pub(crate) fn bare_environment() -> Environment {
+    if containers::is_in_containers() {
+        containers::image().preload_only(|_| false)
+    } else {
+        bare_python()
+    }
+}
+
+/// A Python of the host without packages.
+pub(crate) fn bare_python() -> Environment {
     static BARE: std::sync::OnceLock<Environment> = std::sync::OnceLock::new();
     BARE.get_or_init(|| {
         let store = EnvironmentStore::open_default().unwrap();
@@ -47,7 +62,17 @@ pub(crate) fn bare_environment() -> Environment {
 
 /// An engine whose sessions keep no copies: what a cell alone does, costs and loses is looked at.
 pub(crate) fn builder(environment: Environment) -> EngineBuilder {
-    Engine::builder(environment).checkpoints(Checkpoints::Off)
+    plain_builder(environment).checkpoints(Checkpoints::Off)
+}
+
+/// An engine of the tier under test, with the product's defaults.
+pub(crate) fn plain_builder(environment: Environment) -> EngineBuilder {
+    let builder = Engine::builder(environment);
+    if containers::is_gvisor() {
+        builder.gvisor()
+    } else {
+        builder
+    }
 }
 
 /// The same for a session with limits of its own.
@@ -170,6 +195,7 @@ pub(crate) struct Traces {
     pub(crate) mounts: usize,
     pub(crate) cgroups: BTreeSet<PathBuf>,
     pub(crate) directories: BTreeSet<PathBuf>,
+    pub(crate) containers: BTreeSet<String>,
 }
 
 /// The traces of one process's engines.
@@ -194,15 +220,26 @@ pub(crate) fn traces(pid: u32) -> Traces {
         std::env::temp_dir().join(format!("belljar-{}", rustix::process::getuid().as_raw()));
     let directories = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let directories = directories.map(|entry| entry.path()).filter(ours).collect();
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo")
-        .unwrap()
-        .lines()
-        .count();
+    let in_containers = containers::is_in_containers();
+    // A container engine mounts for the tests beside this one, too.
+    let mounts = if in_containers { 0 } else { mounts() };
+    let containers = if in_containers {
+        let ours = containers::containers(pid).into_iter();
+        ours.map(|(id, _)| id).collect()
+    } else {
+        BTreeSet::new()
+    };
     Traces {
         mounts,
         cgroups,
         directories,
+        containers,
     }
+}
+
+pub(crate) fn mounts() -> usize {
+    let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    text.lines().count()
 }
 
 pub(crate) fn descriptors() -> usize {

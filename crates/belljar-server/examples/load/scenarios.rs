@@ -15,7 +15,7 @@ use crate::service::{Requests, Said, Service};
 
 pub(crate) const LOAD_PANDAS: &str = "import pandas as pd\ndf = pd.DataFrame({'n': range(1000)})";
 pub(crate) const SMALL: &str = "x = df['n'].sum()";
-/// Some 20 ms of a processor.
+/// Some 20 ms of a CPU.
 pub(crate) const WORK: &str = "sum(i * i for i in range(300_000))";
 pub(crate) const BETWEEN: Duration = Duration::from_secs(10);
 

@@ -19,14 +19,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::sessions::{PageAsked, cursor, no_cursor};
-use super::{login, no_method, no_route, open_routes};
+use super::{admin_runs, admin_tenants, login, no_method, no_route, open_routes};
 use crate::body::{Json, Named, Query};
 use crate::guard::{Hosts, authorize, guard};
 use crate::openapi::openapi_admin;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::SessionEntry;
-use crate::tenants::{Act, Amounts, AuditEvent, KeyInfo, Quota, Scope, TenantName};
+use crate::tenants::{Act, AuditEvent, KeyInfo, Scope, TenantName};
 use crate::web;
 use crate::work::work;
 
@@ -34,13 +34,16 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
     OpenApiRouter::new()
         .routes(routes!(health))
         .routes(routes!(errors))
-        .routes(routes!(list_tenants))
-        .routes(routes!(show_tenant))
-        .routes(routes!(set_quotas))
+        .routes(routes!(admin_tenants::list_tenants))
+        .routes(routes!(admin_tenants::show_tenant))
+        .routes(routes!(admin_tenants::set_quotas))
+        .routes(routes!(admin_tenants::set_isolation))
         .routes(routes!(list_keys, create_key))
         .routes(routes!(revoke_key))
         .routes(routes!(list_sessions))
         .routes(routes!(end_session))
+        .routes(routes!(admin_runs::list))
+        .routes(routes!(admin_runs::cancel))
         .routes(routes!(list_audit))
 }
 
@@ -123,108 +126,6 @@ pub(super) async fn errors(State(service): State<Arc<Service>>) -> JsonResponse<
     JsonResponse(Errors {
         codes: service.metrics.problems(),
     })
-}
-
-/// A tenant.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct TenantView {
-    name: String,
-    /// Quotas that differ from the service's defaults.
-    #[schema(value_type = BTreeMap<Quota, u64>)]
-    quotas: Amounts,
-    /// Current use, and use of today (UTC).
-    #[schema(value_type = BTreeMap<Quota, u64>)]
-    used: Amounts,
-}
-
-impl TenantView {
-    fn new(tenant: &TenantName, service: &Service) -> Self {
-        let (quotas, used) = service.admission.account(tenant);
-        Self {
-            name: tenant.to_string(),
-            quotas,
-            used,
-        }
-    }
-}
-
-/// All tenants.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct TenantList {
-    /// Sorted by name.
-    tenants: Vec<TenantView>,
-}
-
-/// Lists all tenants that have had a key or have a quota.
-#[utoipa::path(
-    get, path = "/v1/admin/tenants", tag = "tenants", operation_id = "list_tenants",
-    responses((status = 200, description = "The tenants.", body = TenantList))
-)]
-pub(super) async fn list_tenants(
-    State(service): State<Arc<Service>>,
-) -> Result<JsonResponse<TenantList>, Problem> {
-    let names = service.tenants.names().await?;
-    let tenants = names.iter().map(|name| TenantView::new(name, &service));
-    Ok(JsonResponse(TenantList {
-        tenants: tenants.collect(),
-    }))
-}
-
-/// Shows a tenant, with its disk use.
-#[utoipa::path(
-    get, path = "/v1/admin/tenants/{name}", tag = "tenants", operation_id = "show_tenant",
-    params(("name" = String, Path, description = "The tenant.")),
-    responses((status = 200, description = "The tenant.", body = TenantView))
-)]
-pub(super) async fn show_tenant(
-    State(service): State<Arc<Service>>,
-    Named(name): Named<String>,
-) -> Result<JsonResponse<TenantView>, Problem> {
-    let names = service.tenants.names().await?;
-    let tenant = names.iter().find(|tenant| tenant.as_str() == name);
-    let tenant = tenant.ok_or_else(|| {
-        let detail = "it has had no key and has no quota";
-        Problem::new(Code::TenantNotFound, detail)
-    })?;
-    let mut view = TenantView::new(tenant, &service);
-    let disk = service.runs.disk_bytes(tenant).await?;
-    view.used.insert(Quota::DiskBytes, disk);
-    Ok(JsonResponse(view))
-}
-
-/// Quotas of a tenant.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SetQuotas {
-    /// New amounts; `null` removes a quota. Omitted quotas stay unchanged.
-    quotas: BTreeMap<Quota, Option<u64>>,
-}
-
-/// Sets quotas of a tenant, with or without keys.
-#[utoipa::path(
-    post, path = "/v1/admin/tenants/{name}/quotas", tag = "tenants", operation_id = "set_quotas",
-    params(("name" = String, Path, description = "The tenant.")),
-    request_body = SetQuotas,
-    responses((status = 200, description = "The changed tenant.", body = TenantView))
-)]
-pub(super) async fn set_quotas(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Named(name): Named<String>,
-    Json(asked): Json<SetQuotas>,
-) -> Result<JsonResponse<TenantView>, Problem> {
-    let tenant = tenant_name(&name)?;
-    let set = service
-        .tenants
-        .set_quotas_by(&caller.prefix, &tenant, &asked.quotas);
-    set.await?;
-    service.read_quotas().await?;
-    Ok(JsonResponse(TenantView::new(&tenant, &service)))
-}
-
-fn tenant_name(text: &str) -> Result<TenantName, Problem> {
-    text.parse()
-        .map_err(|why: String| Problem::new(Code::BadRequest, why))
 }
 
 /// A key, without its secret.

@@ -14,9 +14,10 @@ use super::session_views::SessionView;
 use super::variables::grant;
 use crate::body::{Json, Named};
 use crate::label::{Label, LeaseEnd};
+use crate::new_session::NewSession;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
-use crate::sessions::{NewSession, SessionEntry};
+use crate::sessions::SessionEntry;
 
 /// Maximum length of a checkpoint's name, in bytes.
 const MAX_NAME: usize = 100;
@@ -214,9 +215,10 @@ pub(super) async fn fork_entry(
     }
     let session = entry.session()?;
     let memory = entry.options.limits.memory_bytes;
-    let permits = service
-        .admission
-        .sessions(&entry.tenant, count as usize, memory)?;
+    let permits =
+        service
+            .admission
+            .sessions(&entry.tenant, count as usize, memory, entry.isolation)?;
     let options = SessionOptions {
         secrets: entry.options.secrets.granted(&grant),
         ..entry.options.clone()
@@ -230,6 +232,7 @@ pub(super) async fn fork_entry(
             options: options.clone(),
             allow: entry.allow.clone(),
             environment: entry.environment.clone(),
+            isolation: entry.isolation,
             // A fork can't hibernate.
             label: Label {
                 then: LeaseEnd::End,

@@ -12,6 +12,7 @@ use belljar_agent::Budget;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::isolation::IsolationView;
 use super::run_views::budget_schema;
 use crate::credentials::HOST_COOKIE;
 use crate::demo::{self, ExampleView};
@@ -99,6 +100,8 @@ pub(super) struct Me {
     models: Vec<String>,
     /// Environments that a session may choose, the default first.
     environments: Vec<String>,
+    /// Isolation that a session may choose, the default first.
+    isolation: Vec<IsolationView>,
     /// Whether the service is in demo mode.
     demo: bool,
     /// Whether this is the admin address, which has `/v1/admin`, but neither runs nor sessions.
@@ -130,11 +133,13 @@ pub(super) async fn me_of_admin(
 impl Me {
     fn new(service: &Service, caller: &Caller, is_admin_address: bool) -> Self {
         let runs = service.runs.options();
+        let environments = service.engines.environments().into_iter();
         Self {
             tenant: caller.tenant.to_string(),
             scopes: caller.scopes.iter().map(|scope| scope.as_str()).collect(),
             models: runs.models.iter().map(|model| model.name.clone()).collect(),
-            environments: service.environments().map(str::to_owned).collect(),
+            environments: environments.map(str::to_owned).collect(),
+            isolation: IsolationView::list(service, &caller.tenant),
             demo: service.demo.is_some(),
             is_admin_address,
             version: env!("CARGO_PKG_VERSION"),

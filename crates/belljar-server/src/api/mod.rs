@@ -1,6 +1,8 @@
 //! The API of the service: one module for each kind of resource.
 
 pub(crate) mod admin;
+mod admin_runs;
+mod admin_tenants;
 mod approvals;
 mod cells;
 mod checkpoints;
@@ -8,6 +10,7 @@ mod commands;
 mod e2b;
 mod files;
 mod form;
+mod isolation;
 mod jupyter;
 mod lease;
 mod login;
@@ -15,19 +18,23 @@ mod mcp;
 mod namespaces;
 mod openai;
 mod ports;
+mod reproduce;
 mod retold;
 mod run_create;
+mod run_list;
 mod run_views;
 mod runs;
 mod session_create;
 mod session_views;
 mod sessions;
+mod shares;
 mod snapshots;
 mod socket;
 mod spool;
 mod steering;
 mod steps;
 mod terminal;
+mod thread;
 mod variables;
 pub(crate) mod watch;
 
@@ -44,6 +51,7 @@ use hyper_util::service::TowerToHyperService;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::forward::forward;
 use crate::guard::{Hosts, authorize, guard};
 use crate::openapi::openapi;
 use crate::problem::{Code, ERRORS_PAGE, Problem};
@@ -90,8 +98,12 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(files::rename))
         .routes(routes!(files::archive, files::unpack))
         .routes(routes!(watch::watch))
-        .routes(routes!(runs::list, run_create::create))
-        .routes(routes!(runs::show, runs::delete))
+        .routes(routes!(run_list::list, run_create::create))
+        .routes(routes!(runs::show, run_list::update, runs::delete))
+        .routes(routes!(thread::show))
+        .routes(routes!(thread::again))
+        .routes(routes!(shares::list, shares::create))
+        .routes(routes!(shares::revoke))
         .routes(routes!(runs::events))
         .routes(routes!(steps::list))
         .routes(routes!(runs::cancel))
@@ -105,6 +117,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(steering::branch))
         .routes(routes!(runs::artifact))
         .routes(routes!(runs::export))
+        .routes(routes!(reproduce::reproduce))
         .routes(routes!(login::me))
         .routes(routes!(login::examples))
 }
@@ -116,19 +129,35 @@ fn open_routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(login::log_out))
 }
 
+/// Routes with the token of a share link instead of a key.
+fn shared_routes() -> OpenApiRouter<Arc<Service>> {
+    OpenApiRouter::new()
+        .routes(routes!(shares::show))
+        .routes(routes!(shares::steps))
+}
+
 /// The paths of the OpenAPI document.
 pub(crate) fn document() -> utoipa::openapi::OpenApi {
-    routes().merge(open_routes()).into_openapi()
+    routes()
+        .merge(open_routes())
+        .merge(shared_routes())
+        .into_openapi()
 }
 
 /// Everything that the public listener answers.
 pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
     let (with_key, _) = routes().split_for_parts();
     let (open, _) = open_routes().split_for_parts();
+    let (shared, _) = shared_routes().split_for_parts();
+    let shared = shared
+        .layer(from_fn_with_state(Arc::clone(service), work))
+        .layer(from_fn_with_state(Arc::clone(service), shares::authorize))
+        .with_state(Arc::clone(service));
     let with_key = with_key
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(from_fn_with_state(Arc::clone(service), work))
+        .layer(from_fn_with_state(Arc::clone(service), forward))
         // Its messages are not requests of ours: they are read and answered as its protocol says.
         .route(MCP, any(mcp::handle))
         .layer(from_fn_with_state(Arc::clone(service), authorize))
@@ -153,6 +182,7 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
         .merge(web::routes())
         .merge(open.with_state(Arc::clone(service)))
         .merge(with_key)
+        .merge(shared)
         .merge(sandboxes)
         .merge(openai)
         .merge(kernels)

@@ -20,6 +20,7 @@ use utoipa::openapi::schema::{Object, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::files::{check, with_files};
+use super::isolation::asked_schema;
 use super::run_views::{RunView, language_schema};
 use super::session_create::within;
 use crate::body::Json;
@@ -53,6 +54,9 @@ pub(super) struct CreateRun {
     model: Option<String>,
     /// One of the environments that the service offers.
     environment: Option<String>,
+    /// One of the isolation tiers that the service offers [default: its first, or the tenant's minimum].
+    #[schema(schema_with = asked_schema)]
+    isolation: Option<String>,
     /// Language of prompts and messages.
     #[schema(schema_with = language_schema)]
     language: Option<Language>,
@@ -167,7 +171,8 @@ pub(super) async fn create(
         response.headers_mut().insert("idempotency-replayed", yes);
         return Ok(response);
     }
-    service.engine(asked.environment.as_deref())?;
+    let (environment, isolation) = (asked.environment.as_deref(), asked.isolation.as_deref());
+    let engine = service.engine(&caller.tenant, environment, isolation)?;
     let model = runs.model(asked.model.as_deref())?;
     check_task(&asked.task)?;
     let mut budget = runs.options().budget.clone();
@@ -185,6 +190,7 @@ pub(super) async fn create(
     let tools = tools.filter(|name| asked.tools.contains(&ToolAsked(name)));
     let mut start = new_start(runs.options(), model, asked.task, budget)?;
     start.environment = asked.environment;
+    start.isolation = Some(engine.walls());
     start.language = asked.language.unwrap_or(start.language);
     start.tools = tools.map(str::to_owned).collect();
     start.approvals.policy = policy.unwrap_or(start.approvals.policy);
@@ -207,7 +213,10 @@ pub(super) async fn create(
             let (id, tenant) = (runs.new_id()?, &caller.tenant);
             let kept = &service.tenants;
             let kept = kept.keep_run_of_key(tenant, &key.key, &key.fingerprint, id.as_str());
-            kept.await?;
+            if !kept.await? {
+                let detail = "another node executes the same request; retry";
+                return Err(Problem::new(Code::RunBusy, detail));
+            }
             id
         }
     };
@@ -245,6 +254,7 @@ pub(super) fn new_start(
         branches: None,
         parent: None,
         environment: None,
+        isolation: None,
         client: None,
         approvals: options.approvals.clone(),
     })
@@ -274,8 +284,7 @@ pub(super) async fn accepted(
     caller: &Caller,
     id: &RunId,
 ) -> Result<Response, Problem> {
-    let recorded = service.runs.read(&caller.tenant, id.as_str()).await?;
-    let view = JsonResponse(RunView::from_recorded(recorded).await?);
+    let view = JsonResponse(RunView::read(service, caller, id.as_str()).await?);
     let mut response = (StatusCode::ACCEPTED, view).into_response();
     if let Ok(location) = HeaderValue::try_from(format!("/v1/runs/{id}")) {
         response.headers_mut().insert(header::LOCATION, location);

@@ -1,14 +1,17 @@
 //! What is shown of a run.
 
 use belljar_agent::{Approval, Budget, Evidence, ExitReason, NotKept, Parent, Policy, Spent};
-use belljar_sandbox::protocol::{Artifact, Language};
-use serde::Serialize;
+use belljar_sandbox::protocol::{Artifact, Language, Walls};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Array, ArrayBuilder};
 use utoipa::openapi::{Ref, Type};
 
+use super::isolation::isolation_schema;
 use crate::problem::Problem;
 use crate::runs::{Recorded, fault};
+use crate::service::{Caller, Service};
+use crate::tenants::RunLabel;
 
 /// A run.
 #[derive(Debug, Serialize, ToSchema)]
@@ -18,6 +21,10 @@ pub(super) struct RunView {
     /// Chosen environment; without it, the default one of the service.
     #[serde(skip_serializing_if = "Option::is_none")]
     environment: Option<String>,
+    /// Isolation of its session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = isolation_schema)]
+    isolation: Option<&'static str>,
     #[schema(schema_with = language_schema)]
     language: Language,
     /// Budget.
@@ -70,7 +77,7 @@ fn is_zero(number: &u64) -> bool {
 /// The run that another one continues.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ParentView {
-    id: String,
+    pub(super) id: String,
     /// Last step that the new run keeps.
     step: u32,
 }
@@ -92,14 +99,35 @@ pub(super) struct RunBrief {
     pub(super) created_at: u64,
     pub(super) state: RunState,
     pub(super) task: String,
+    #[serde(flatten)]
+    pub(super) label: RunLabelView,
     pub(super) model: String,
     /// The run that this one continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) parent: Option<ParentView>,
 }
 
+/// What people call a run.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub(super) struct RunLabelView {
+    /// Title that somebody gave the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) title: Option<String>,
+    /// Tags of the run, sorted.
+    pub(super) tags: Vec<String>,
+}
+
+impl From<RunLabel> for RunLabelView {
+    fn from(label: RunLabel) -> Self {
+        Self {
+            title: label.title,
+            tags: label.tags,
+        }
+    }
+}
+
 /// State of a run.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum RunState {
     /// Running.
@@ -117,7 +145,7 @@ pub(super) enum RunState {
 }
 
 /// A page of runs.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 pub(super) struct RunPage {
     pub(super) runs: Vec<RunBrief>,
     /// Cursor of the next page; absent on the last page.
@@ -137,11 +165,11 @@ fn policy_schema() -> Ref {
     Ref::from_schema_name("Policy")
 }
 
-fn spent_schema() -> Ref {
+pub(super) fn spent_schema() -> Ref {
     Ref::from_schema_name("Spent")
 }
 
-fn reason_schema() -> Ref {
+pub(super) fn reason_schema() -> Ref {
     Ref::from_schema_name("ExitReason")
 }
 
@@ -149,7 +177,7 @@ fn approvals_schema() -> Array {
     list_of("Approval")
 }
 
-fn evidence_schema() -> Array {
+pub(super) fn evidence_schema() -> Array {
     list_of("Evidence")
 }
 
@@ -188,7 +216,18 @@ impl RunState {
 }
 
 impl RunView {
-    pub(super) async fn from_recorded(recorded: Recorded) -> Result<Self, Problem> {
+    /// A run of this tenant.
+    pub(super) async fn read(
+        service: &Service,
+        caller: &Caller,
+        id: &str,
+    ) -> Result<Self, Problem> {
+        let recorded = service.runs.read(&caller.tenant, id).await?;
+        let label = service.tenants.run_label(&caller.tenant, id).await?;
+        Self::from_recorded(recorded, label).await
+    }
+
+    async fn from_recorded(recorded: Recorded, label: RunLabel) -> Result<Self, Problem> {
         let journal = recorded.directory.journal();
         let first = journal.read(&recorded.id, 0, 1).await;
         let first = first.map_err(|error| fault(error.into()))?;
@@ -213,10 +252,12 @@ impl RunView {
                 created_at: created.try_into().unwrap_or(0),
                 state,
                 task: start.task,
+                label: label.into(),
                 model: start.model,
                 parent: start.parent.map(ParentView::from),
             },
             environment: start.environment,
+            isolation: start.isolation.map(Walls::as_str),
             language: start.language,
             budget: run.budget().clone(),
             approvals: run.approvals().policy,

@@ -8,98 +8,19 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use belljar_agent::{RunEvent, notebook, page, script};
-use belljar_journal::RunSummary;
+use belljar_agent::{notebook, page, script};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
 use super::cells::last_event;
 use super::files::{attachment, check, to_save};
-use super::run_views::{ParentView, RunBrief, RunPage, RunState, RunView};
-use super::sessions::{Interrupted, Nothing, PageAsked, cursor, no_cursor};
+use super::run_views::RunView;
+use super::sessions::{Interrupted, Nothing};
 use crate::body::{Json, Named, Query};
 use crate::problem::{Code, Problem};
 use crate::run_stream;
-use crate::runs::{Recorded, fault};
+use crate::runs::{Recorded, fault, other_node};
 use crate::service::{Caller, Service};
-
-/// Lists runs, newest first.
-#[utoipa::path(
-    get, path = "/v1/runs", tag = "runs", operation_id = "list_runs", params(PageAsked),
-    responses((status = 200, description = "A page of runs.", body = RunPage))
-)]
-pub(super) async fn list(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Query(asked): Query<PageAsked>,
-) -> Result<JsonResponse<RunPage>, Problem> {
-    let limit = asked.limit()?;
-    let before = asked.cursor()?.map(|bytes| {
-        let id = String::from_utf8(bytes).ok();
-        id.and_then(|id| id.parse().ok()).ok_or_else(no_cursor)
-    });
-    let before = before.transpose()?;
-    let mut page = RunPage {
-        runs: Vec::new(),
-        next_cursor: None,
-    };
-    let Some(directory) = service.runs.directory(&caller.tenant).await? else {
-        return match before {
-            Some(_) => Err(no_cursor()),
-            None => Ok(JsonResponse(page)),
-        };
-    };
-    let journal = directory.journal();
-    let unknown = |error| match error {
-        belljar_journal::Error::UnknownRun(_) => no_cursor(),
-        error => fault(error.into()),
-    };
-    let found = journal
-        .runs(before.as_ref(), limit)
-        .await
-        .map_err(unknown)?;
-    for summary in &found {
-        page.runs.push(brief(summary, &service, &caller).await?);
-    }
-    if let Some(last) = found.last() {
-        let last = &last.first.run;
-        let more = journal.runs(Some(last), 1).await.map_err(unknown)?;
-        page.next_cursor = (!more.is_empty()).then(|| cursor(last.as_str().as_bytes()));
-    }
-    Ok(JsonResponse(page))
-}
-
-async fn brief(
-    summary: &RunSummary,
-    service: &Service,
-    caller: &Caller,
-) -> Result<RunBrief, Problem> {
-    let id = &summary.first.run;
-    let start = match summary.first.decode::<RunEvent>() {
-        Ok(RunEvent::Started(start)) => Some(start),
-        // One of a newer Belljar is listed still.
-        _ => None,
-    };
-    let (task, model, parent) = start
-        .map(|start| (start.task, start.model, start.parent))
-        .unwrap_or_default();
-    let state = match summary.last.decode::<RunEvent>() {
-        Ok(RunEvent::Ended(ending)) => RunState::from_reason(&ending.reason),
-        // Few: running and waiting ones.
-        _ => match service.runs.read(&caller.tenant, id.as_str()).await {
-            Ok(recorded) => RunState::from_recorded(&recorded),
-            Err(_) => RunState::Interrupted,
-        },
-    };
-    Ok(RunBrief {
-        id: id.to_string(),
-        created_at: (summary.first.at.0 / 1_000_000).try_into().unwrap_or(0),
-        state,
-        task,
-        model,
-        parent: parent.map(ParentView::from),
-    })
-}
 
 /// Shows a run: its state, pending approvals and result.
 #[utoipa::path(
@@ -112,8 +33,7 @@ pub(super) async fn show(
     caller: Caller,
     Named(id): Named<String>,
 ) -> Result<JsonResponse<RunView>, Problem> {
-    let recorded = service.runs.read(&caller.tenant, &id).await?;
-    Ok(JsonResponse(RunView::from_recorded(recorded).await?))
+    Ok(JsonResponse(RunView::read(&service, &caller, &id).await?))
 }
 
 /// Deletes an ended run with its events and files.
@@ -170,8 +90,7 @@ pub(super) async fn cancel(
 ) -> Result<(StatusCode, JsonResponse<RunView>), Problem> {
     let (run, _) = service.runs.find(&caller.tenant, &id).await?;
     service.runs.cancel(&caller.tenant, &run).await?;
-    let recorded = service.runs.read(&caller.tenant, &id).await?;
-    let view = RunView::from_recorded(recorded).await?;
+    let view = RunView::read(&service, &caller, &id).await?;
     Ok((StatusCode::ACCEPTED, JsonResponse(view)))
 }
 
@@ -188,7 +107,7 @@ pub(super) async fn interrupt(
     Json(Nothing {}): Json<Nothing>,
 ) -> Result<JsonResponse<Interrupted>, Problem> {
     let (run, _) = service.runs.find(&caller.tenant, &id).await?;
-    let interrupted = service.runs.interrupt(&run);
+    let interrupted = service.runs.interrupt(&run).await?;
     Ok(JsonResponse(Interrupted { interrupted }))
 }
 
@@ -210,8 +129,7 @@ pub(super) async fn resume(
     if !waits {
         service.runs.resume(&caller.tenant, &run).await?;
     }
-    let recorded = service.runs.read(&caller.tenant, &id).await?;
-    let view = RunView::from_recorded(recorded).await?;
+    let view = RunView::read(&service, &caller, &id).await?;
     Ok((StatusCode::ACCEPTED, JsonResponse(view)))
 }
 
@@ -254,6 +172,9 @@ pub(super) async fn open_artifact(recorded: &Recorded, path: &str) -> Result<(Fi
     let made = recorded.run.ending().map(|ending| &ending.artifacts);
     if !made.is_some_and(|made| made.iter().any(|artifact| artifact.path == path)) {
         return Err(not_found());
+    }
+    if let Some(node) = &recorded.files_on {
+        return Err(other_node(node));
     }
     let file = recorded.directory.artifacts(&recorded.id).join(path);
     let opened = tokio::fs::File::open(file).await.map_err(|error| {

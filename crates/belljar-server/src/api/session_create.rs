@@ -11,6 +11,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{Array, ArrayBuilder, Object, Schema, SchemaType, Type};
 
+use super::isolation::asked_schema;
 use super::session_views::{CheckpointPolicy, milliseconds};
 use super::variables::{VariablesAsked, secrets_schema, variables_schema};
 use crate::label::{LabelChange, MAX_ENTRIES, MAX_KEY, MAX_VALUE};
@@ -41,6 +42,9 @@ pub(super) struct CreateSession {
     mounts: Vec<String>,
     /// One of the environments that the service offers.
     pub(super) environment: Option<String>,
+    /// One of the isolation tiers that the service offers [default: its first, or the tenant's minimum].
+    #[schema(schema_with = asked_schema)]
+    pub(super) isolation: Option<String>,
     /// Name: a label, at most 100 characters.
     #[schema(max_length = 100, pattern = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$")]
     name: Option<String>,

@@ -7,6 +7,7 @@ use belljar_sandbox::{Checkpoints, Packages, SessionUse};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::isolation::isolation_schema;
 use super::lease::LeaseView;
 use crate::label::LeaseEnd;
 use crate::sessions::SessionEntry;
@@ -36,6 +37,9 @@ pub(super) struct SessionView {
     cells: u32,
     /// Environment of the session.
     environment: String,
+    /// Isolation of the session.
+    #[schema(schema_with = isolation_schema)]
+    isolation: &'static str,
     limits: LimitsView,
     checkpoints: CheckpointPolicy,
     /// Hosts that the session may reach.
@@ -159,7 +163,7 @@ impl SessionView {
         Self {
             id: entry.id.clone(),
             created_at: seconds(entry.created),
-            state: match entry.session() {
+            state: match entry.any_session() {
                 _ if entry.is_hibernated() => SessionState::Hibernated,
                 Ok(_) => SessionState::Awake,
                 Err(_) => SessionState::Ended,
@@ -168,6 +172,7 @@ impl SessionView {
             busy: entry.is_busy(),
             cells: entry.last_cell(),
             environment: entry.environment.clone(),
+            isolation: entry.isolation.as_str(),
             limits: LimitsView {
                 memory_bytes: limits.memory_bytes,
                 milli_cpus: limits.milli_cpus,

@@ -21,10 +21,11 @@ use super::session_views::{SessionView, UseView};
 use crate::admission::Permit;
 use crate::body::{Json, Named, Query};
 use crate::label::{Label, LabelChange, LabelFilter};
+use crate::new_session::NewSession;
 use crate::node::hex;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
-use crate::sessions::{NewSession, SessionEntry};
+use crate::sessions::SessionEntry;
 use crate::tenants::TenantName;
 
 /// Default and maximum number of entries of a page.
@@ -81,6 +82,10 @@ pub(super) struct SessionsAsked {
 }
 
 impl PageAsked {
+    pub(super) fn new(limit: Option<usize>, cursor: Option<String>) -> Self {
+        Self { limit, cursor }
+    }
+
     pub(super) fn limit(&self) -> Result<usize, Problem> {
         let limit = self.limit.unwrap_or(PAGE);
         if (1..=MAX_PAGE).contains(&limit) {
@@ -164,7 +169,8 @@ pub(super) async fn start(
     asked: CreateSession,
     label: LabelChange,
 ) -> Result<Arc<SessionEntry>, Problem> {
-    let engine = service.engine(asked.environment.as_deref())?;
+    let (environment, isolation) = (asked.environment.as_deref(), asked.isolation.as_deref());
+    let engine = service.engine(&caller.tenant, environment, isolation)?;
     let label = label.within(service.options.max_lease)?;
     // Its time begins with the session; here it is only checked.
     Label::default().change(label.clone(), SystemTime::now())?;
@@ -175,6 +181,7 @@ pub(super) async fn start(
         options,
         allow,
         environment: engine.environment().name().to_owned(),
+        isolation: engine.walls(),
         label: Label::default().change(label, SystemTime::now())?,
         forked_from: None,
         cells: 0,
@@ -189,7 +196,7 @@ pub(super) async fn start_with(
     tenant: &TenantName,
     options: &SessionOptions,
 ) -> Result<(Session, Permit), Problem> {
-    let permit = one_permit(service, tenant, options)?;
+    let permit = one_permit(service, engine, tenant, options)?;
     let start = service.start_queue.acquire(tenant).await?;
     let started = engine.session_with(options.clone());
     let session = started.instrument(tracing::info_span!("start_session"));
@@ -263,7 +270,7 @@ pub(super) async fn update(
 
 /// Resource use of a session. The kernel counts on request, which is slow with many sessions.
 pub(super) async fn in_use(entry: &SessionEntry) -> Option<SessionUse> {
-    let session = entry.session().ok()?;
+    let session = entry.any_session().ok()?;
     let used = tokio::task::spawn_blocking(move || session.in_use());
     used.await.ok().flatten()
 }
@@ -304,7 +311,7 @@ pub(super) async fn interrupt(
     Json(Nothing {}): Json<Nothing>,
 ) -> Result<JsonResponse<Interrupted>, Problem> {
     let entry = service.sessions.find(&caller.tenant, &id)?;
-    let interrupted = entry.session()?.interrupt();
+    let interrupted = entry.any_session()?.interrupt();
     Ok(JsonResponse(Interrupted { interrupted }))
 }
 
@@ -326,11 +333,14 @@ pub(super) fn created(entry: &SessionEntry) -> Response {
 
 pub(super) fn one_permit(
     service: &Service,
+    engine: &Engine,
     tenant: &TenantName,
     options: &SessionOptions,
 ) -> Result<Permit, Problem> {
     let memory = options.limits.memory_bytes;
-    let mut permits = service.admission.sessions(tenant, 1, memory)?;
+    let mut permits = service
+        .admission
+        .sessions(tenant, 1, memory, engine.walls())?;
     permits
         .pop()
         .ok_or_else(|| Problem::internal("no session permit", "there is none"))

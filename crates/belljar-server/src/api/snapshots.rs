@@ -16,9 +16,10 @@ use super::session_views::SessionView;
 use super::sessions::{Nothing, created, one_permit};
 use crate::body::{Json, Named, Query, SNAPSHOT, Upload};
 use crate::label::Label;
+use crate::new_session::NewSession;
 use crate::problem::{Code, Problem, disk_full};
 use crate::service::{Caller, Service};
-use crate::sessions::{NewSession, SessionEntry};
+use crate::sessions::SessionEntry;
 
 /// Maximum number of omitted names in a response, and of characters about one. The guest decides how
 /// many there are.
@@ -128,6 +129,8 @@ pub(super) async fn download(
 pub(super) struct LoadAsked {
     /// One of the environments that the service offers.
     environment: Option<String>,
+    /// One of the isolation tiers that the service offers [default: its first, or the tenant's minimum].
+    isolation: Option<String>,
 }
 
 /// Starts a session from a snapshot.
@@ -148,9 +151,10 @@ pub(super) async fn load(
         let detail = format!("a snapshot has the content type `{SNAPSHOT}`");
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
-    let engine = service.engine(asked.environment.as_deref())?;
+    let (environment, isolation) = (asked.environment.as_deref(), asked.isolation.as_deref());
+    let engine = service.engine(&caller.tenant, environment, isolation)?;
     let options = service.session_options(&caller.tenant);
-    let permit = one_permit(&service, &caller.tenant, &options)?;
+    let permit = one_permit(&service, engine, &caller.tenant, &options)?;
     let path = upload.path()?;
     let start = service.start_queue.acquire(&caller.tenant).await?;
     let (session, report) = engine.load(&path, options.clone()).await?;
@@ -160,6 +164,7 @@ pub(super) async fn load(
         options,
         allow: Vec::new(),
         environment: engine.environment().name().to_owned(),
+        isolation: engine.walls(),
         label: Label::default(),
         forked_from: None,
         cells: report.cells,

@@ -232,7 +232,10 @@ impl Socket {
         if !self.listener.check_key().await {
             return Err(revoked());
         }
-        if self.following.is_empty() && self.starting.is_empty() && self.entry.session().is_err() {
+        if self.following.is_empty()
+            && self.starting.is_empty()
+            && self.entry.any_session().is_err()
+        {
             return Err(Closing::With(close_code::NORMAL, "the session has ended"));
         }
         if self.listener.sign_of_life().is_some() {
@@ -269,7 +272,7 @@ impl Socket {
             }
         };
         match said {
-            ClientMessage::Interrupt => match self.entry.session() {
+            ClientMessage::Interrupt => match self.entry.any_session() {
                 Ok(session) => {
                     let interrupted = session.interrupt();
                     drop(session);

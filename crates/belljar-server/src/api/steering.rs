@@ -83,8 +83,9 @@ async fn steered(
     steering: Steering,
 ) -> Result<JsonResponse<RunView>, Problem> {
     service.runs.steer(&caller.tenant, run, steering).await?;
-    let recorded = service.runs.read(&caller.tenant, run.as_str()).await?;
-    Ok(JsonResponse(RunView::from_recorded(recorded).await?))
+    Ok(JsonResponse(
+        RunView::read(service, caller, run.as_str()).await?,
+    ))
 }
 
 /// A follow-up of a run.
@@ -166,6 +167,11 @@ pub(super) async fn start_after(
     let least = runs.options().approvals.policy;
     start.approvals.policy = recorded.run.policy().max(least);
     start.parent = None;
+    // The tenant's default, if that run began before there was a minimum.
+    let least = service.admission.isolation.get(&caller.tenant);
+    start.isolation = start
+        .isolation
+        .filter(|isolation| least.is_none_or(|least| isolation.is_at_least(least)));
     Ok((recorded.id.clone(), start))
 }
 

@@ -63,6 +63,11 @@ pub(super) struct StepView {
     /// Note for the model, such as why its code was not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    /// Input and output tokens of the step.
+    tokens: u64,
+    /// Cost of the step, in the currency of the model's prices; absent if they are unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<f64>,
     #[serde(skip)]
     outcomes: Vec<Option<BlobRef>>,
 }
@@ -95,15 +100,24 @@ pub(super) async fn list(
     Named(id): Named<String>,
     Query(asked): Query<StepsAsked>,
 ) -> Result<JsonResponse<StepPage>, Problem> {
+    let recorded = service.runs.read(&caller.tenant, &id).await?;
+    let _transfer = service.admission.transfer(&caller.tenant)?;
+    Ok(JsonResponse(page(&recorded, &asked, None).await?))
+}
+
+/// A page of the steps of a run, or of the only one that somebody may see.
+pub(super) async fn page(
+    recorded: &Recorded,
+    asked: &StepsAsked,
+    only: Option<u32>,
+) -> Result<StepPage, Problem> {
     let limit = asked.limit.unwrap_or(MAX_STEPS);
     if !(1..=MAX_STEPS).contains(&limit) {
         let detail = format!("`limit` must be from 1 to {MAX_STEPS}");
         return Err(Problem::new(Code::BadQuery, detail));
     }
-    let recorded = service.runs.read(&caller.tenant, &id).await?;
-    let _transfer = service.admission.transfer(&caller.tenant)?;
-    let mut steps = understood(&recorded)?;
-    steps.retain(|step| step.number > asked.after);
+    let mut steps = understood(recorded)?;
+    steps.retain(|step| step.number > asked.after && only.is_none_or(|only| step.number == only));
     let all = steps.len();
     steps.truncate(limit.min(fitting(&steps)));
     let more = all > steps.len();
@@ -114,7 +128,7 @@ pub(super) async fn list(
             }
         }
     }
-    Ok(JsonResponse(StepPage { steps, more }))
+    Ok(StepPage { steps, more })
 }
 
 /// How many steps fit into an answer by the bytes of their outcomes; one at least.
@@ -132,8 +146,16 @@ fn fitting(steps: &[StepView]) -> usize {
 fn understood(recorded: &Recorded) -> Result<Vec<StepView>, Problem> {
     let mut run = Run::default();
     let mut steps: Vec<StepView> = Vec::new();
+    let (mut tokens, mut cost) = (0, None);
     for event in &recorded.events {
         run.apply(event).map_err(|error| fault(error.into()))?;
+        if let RunEvent::Replied {
+            reply, cost: told, ..
+        } = event
+        {
+            tokens = reply.usage.input_tokens + reply.usage.output_tokens;
+            cost = *told;
+        }
         let changes = matches!(
             event,
             RunEvent::Replied { .. }
@@ -167,6 +189,8 @@ fn understood(recorded: &Recorded) -> Result<Vec<StepView>, Problem> {
             calls: calls.collect(),
             answer,
             note: last.note.clone(),
+            tokens,
+            cost,
             outcomes: outcomes.collect(),
         };
         if steps.last().is_some_and(|step| step.number == view.number) {

@@ -108,7 +108,7 @@ pub(crate) fn find(entry: &SessionEntry, pid: i32) -> Result<Arc<CommandProcess>
 
 /// The commands of a session that have their output.
 fn known(entry: &SessionEntry) -> Result<Vec<Arc<CommandProcess>>, Problem> {
-    let mut known = entry.session()?.commands();
+    let mut known = entry.any_session()?.commands();
     // A session that hibernates forgets them before their ends are noted.
     for process in entry.commands.running() {
         if !known.iter().any(|one| Arc::ptr_eq(one, &process)) {
@@ -155,7 +155,7 @@ fn not_found(pid: i32) -> Problem {
 
 /// CPU time of a session that is awake. The kernel counts on request, which may block.
 async fn cpu_time(entry: &SessionEntry) -> Option<Duration> {
-    let session = entry.session().ok()?;
+    let session = entry.any_session().ok()?;
     let used = tokio::task::spawn_blocking(move || session.in_use()).await;
     used.ok().flatten()?.cpu_time
 }

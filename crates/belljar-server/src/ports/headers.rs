@@ -41,7 +41,7 @@ const BEYOND_THE_ORIGIN: [&str; 3] = ["alt-svc", "clear-site-data", "strict-tran
 const LEAST_SECRET: usize = 32;
 
 /// Whether a WebSocket is requested, or agreed to.
-pub(super) fn upgrades(headers: &HeaderMap) -> bool {
+pub(crate) fn upgrades(headers: &HeaderMap) -> bool {
     let mut upgrades = headers.get_all(header::UPGRADE).iter();
     upgrades.any(|upgrade| is_websocket(upgrade.as_bytes()))
 }
@@ -81,12 +81,13 @@ pub(super) fn for_client(headers: &mut HeaderMap) {
 }
 
 /// Requests a WebSocket, or agrees to one.
-pub(super) fn upgrade(headers: &mut HeaderMap) {
+pub(crate) fn upgrade(headers: &mut HeaderMap) {
     headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
 }
 
-fn remove_hop_by_hop(headers: &mut HeaderMap) {
+/// Removes what is about one connection.
+pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
     // Of two lengths, this one did not count.
     if headers.contains_key(header::TRANSFER_ENCODING) {
         headers.remove(header::CONTENT_LENGTH);

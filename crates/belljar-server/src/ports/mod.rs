@@ -12,6 +12,7 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 
+pub(crate) use headers::{remove_hop_by_hop, upgrade, upgrades};
 pub(crate) use relay::FromGuest;
 
 use crate::admission::Permit;

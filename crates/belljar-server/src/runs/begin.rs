@@ -6,11 +6,13 @@ use std::sync::Arc;
 use belljar_agent::{Agent, Start};
 use belljar_journal::RunId;
 use belljar_sandbox::DiskAllowance;
+use belljar_sandbox::protocol::Walls;
 use tokio::sync::OwnedRwLockReadGuard;
 
 use super::{Runs, fault};
 use crate::accounts::exceeded;
 use crate::admission::Permit;
+use crate::object_snapshots::blobs;
 use crate::problem::Problem;
 use crate::tenants::{Quota, TenantName};
 
@@ -37,7 +39,14 @@ impl Runs {
         let size = tokio::task::spawn_blocking(move || size(&path)).await;
         let size =
             size.map_err(|error| Problem::internal("cannot read the size of runs", error))?;
-        Ok(self.admission.set_runs_bytes(tenant, size))
+        let mut stored = 0;
+        if let Some(objects) = &self.objects {
+            let listed = blobs(objects, tenant.as_str())
+                .list(|_, bytes| stored += bytes)
+                .await;
+            listed.map_err(|error| fault(error.into()))?;
+        }
+        Ok(self.admission.set_runs_bytes(tenant, size + stored))
     }
 
     /// Disk account of a tenant's uploads, downloads and hibernated sessions.
@@ -66,7 +75,10 @@ impl Runs {
         start: &mut Start,
     ) -> Result<Admitted, Problem> {
         let model = self.model(Some(&start.model))?;
-        let permits = self.permits(tenant).await?;
+        let isolation = self.isolation(start, self.admission.isolation.get(tenant))?;
+        // It stays there, whatever the default is when it is resumed.
+        start.isolation = Some(isolation);
+        let permits = self.permits(tenant, isolation).await?;
         self.check_disk(tenant).await?;
         let priced = model.provider.profile().prices.is_some();
         self.admission.cut(tenant, &mut start.budget, priced);
@@ -75,11 +87,23 @@ impl Runs {
         Ok(Admitted { agent, permits })
     }
 
+    /// The isolation of a run's session, of what is offered.
+    pub(super) fn isolation(&self, start: &Start, least: Option<Walls>) -> Result<Walls, Problem> {
+        let isolation = start.isolation.map(Walls::as_str);
+        let environment = start.environment.as_deref();
+        Ok(self.engines.choose(environment, isolation, least)?.walls())
+    }
+
     /// Permits for a run and for its session.
-    pub(super) async fn permits(&self, tenant: &TenantName) -> Result<RunPermits, Problem> {
+    pub(super) async fn permits(
+        &self,
+        tenant: &TenantName,
+        isolation: Walls,
+    ) -> Result<RunPermits, Problem> {
         let run = self.admission.run(tenant)?;
         let memory = self.session.limits.memory_bytes;
-        let session = self.admission.sessions(tenant, 1, memory)?.pop();
+        let session = self.admission.sessions(tenant, 1, memory, isolation)?;
+        let session = session.into_iter().next();
         let session =
             session.ok_or_else(|| Problem::internal("no session permit", "there is none"))?;
         Ok(RunPermits {
@@ -98,8 +122,8 @@ impl Runs {
         parent: Option<(&RunId, Option<u32>)>,
     ) -> Result<(), Problem> {
         let live = match parent {
-            None => agent.start_as(id, start).await,
-            Some((parent, step)) => agent.start_from(id, start, parent, step).await,
+            None => Box::pin(agent.start_as(id, start)).await,
+            Some((parent, step)) => Box::pin(agent.start_from(id, start, parent, step)).await,
         };
         let live = live.map_err(fault)?;
         self.drive(live, permits);

@@ -28,6 +28,7 @@ impl Runs {
             let detail = "cancel the run, and delete it when it has ended";
             return Err(Problem::new(Code::RunNotEnded, detail));
         }
+        self.check_files_here(&id).await?;
         let until = Instant::now() + PATIENCE;
         // Files first: that makes space, where the rest needs some.
         let held = loop {

@@ -28,13 +28,22 @@ const SAID_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(super) struct Driven {
     id: RunId,
-    tenant: TenantName,
+    pub(super) tenant: TenantName,
     admission: Arc<Admission>,
     pub(super) control: Control,
     said: Arc<Mutex<RecentParts>>,
     /// How many parts there have been.
     told: watch::Sender<u64>,
     doing: watch::Sender<Doing>,
+}
+
+/// Why a run is left before its end.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LetGo {
+    /// A person has not decided for too long.
+    Waits,
+    /// This service stops, or may drive it no longer.
+    ForOthers,
 }
 
 /// The parts that were said last. Once the reply or the cell that they are of has ended, its event has all of it.
@@ -96,7 +105,7 @@ impl Runs {
             said: Arc::default(),
             told: watch::Sender::new(0),
             doing: watch::Sender::new(Doing {
-                calls: 0,
+                calls: live.run().started_calls(),
                 waits: !live.run().undecided().is_empty(),
                 ended: false,
             }),
@@ -110,25 +119,29 @@ impl Runs {
         let work = async move {
             let mut listener = |progress: Progress<'_>| driven.hear(&progress);
             let ended = tokio::select! {
-                ended = Box::pin(live.drive(&mut listener)) => ended.map(drop),
-                () = runs.lets_go_of(&driven) => Ok(()),
+                ended = Box::pin(live.drive(&mut listener)) => ended.map(|_| None),
+                why = runs.lets_go_of(&driven) => Ok(Some(why)),
             };
             let mut go_on_later = false;
-            if let Err(error) = ended {
+            if let Err(error) = &ended {
                 tracing::error!(run = %driven.id, %error, "run interrupted");
                 go_on_later = error.storage_fault().is_some();
             }
             // Who hears of its end finds its permits free.
             drop(permits);
-            let mut all = lock(&runs.driven);
-            if all
-                .get(&driven.id)
-                .is_some_and(|now| Arc::ptr_eq(now, &driven))
             {
-                all.remove(&driven.id);
+                let mut all = lock(&runs.driven);
+                if all
+                    .get(&driven.id)
+                    .is_some_and(|now| Arc::ptr_eq(now, &driven))
+                {
+                    all.remove(&driven.id);
+                }
             }
-            drop(all);
-            if go_on_later {
+            if runs.membership.is_some() {
+                runs.release(&driven.id, ended, driven.control.is_stopped())
+                    .await;
+            } else if go_on_later {
                 runs.go_on_later(&driven.tenant, &driven.id, driven.control.is_stopped());
             }
             runs.sweep(&driven.tenant);
@@ -136,7 +149,8 @@ impl Runs {
         self.tasks.spawn(work.with_context(request));
     }
 
-    async fn lets_go_of(&self, driven: &Driven) {
+    /// Waits for a reason to leave a run.
+    async fn lets_go_of(&self, driven: &Driven) -> LetGo {
         let mut doing = driven.doing.subscribe();
         let quiet = async {
             self.leave.cancelled().await;
@@ -163,10 +177,12 @@ impl Runs {
                 }
             }
         };
+        let life = lock(&self.life).clone();
         tokio::select! {
-            () = quiet => {}
-            () = waited => {}
-            () = self.abandon.cancelled() => {}
+            () = quiet => LetGo::ForOthers,
+            () = waited => LetGo::Waits,
+            () = self.abandon.cancelled() => LetGo::ForOthers,
+            () = life.cancelled() => LetGo::ForOthers,
         }
     }
 }
@@ -175,6 +191,7 @@ impl Driven {
     fn hear(&self, progress: &Progress<'_>) {
         count(&self.admission, &self.tenant, progress, &self.control);
         match progress {
+            Progress::Starts => self.doing.send_modify(|doing| doing.calls += 1),
             Progress::Event(event, run) => {
                 if let RunEvent::ModelFailed { error, .. } = event {
                     tracing::error!(run = %self.id, error, "request to the model failed");
@@ -187,13 +204,7 @@ impl Driven {
                     lock(&self.said).ended = *self.told.borrow();
                 }
                 self.doing.send_modify(|doing| {
-                    match event {
-                        RunEvent::CallStarted { .. } => doing.calls += 1,
-                        RunEvent::CallEnded { .. } | RunEvent::CallLost { .. } => {
-                            doing.calls = doing.calls.saturating_sub(1);
-                        }
-                        _ => {}
-                    }
+                    doing.calls = run.started_calls();
                     doing.waits = !run.undecided().is_empty();
                     doing.ended = run.ending().is_some();
                 });
@@ -257,8 +268,8 @@ pub(crate) fn count(
     progress: &Progress<'_>,
     control: &Control,
 ) {
-    let event = match progress {
-        Progress::Event(event, _) => event,
+    let (event, run) = match progress {
+        Progress::Event(event, run) => (event, run),
         Progress::Cell(Event::Outcome(outcome)) => {
             return admission.spend_cell_and_egress(tenant, outcome);
         }
@@ -280,7 +291,10 @@ pub(crate) fn count(
         RunEvent::Asked { .. } => &Quota::OF_RUNS,
         _ => &Quota::OF_CELLS,
     };
-    if admission.check(tenant, looked_at).is_err() {
+    let isolation = run.start().and_then(|start| start.isolation);
+    let is_too_weak =
+        isolation.is_some_and(|walls| admission.isolation.check(tenant, walls).is_err());
+    if is_too_weak || admission.check(tenant, looked_at).is_err() {
         control.stop();
     }
 }

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use crate::tenants::TenantName;
 
 /// How long it takes until runs that there was no permit for are tried again.
-const AGAIN: Duration = Duration::from_secs(1);
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
 
 /// How many bytes a disk must take before an interrupted run is resumed.
 const PROBE: usize = 256 << 10;
@@ -27,8 +27,14 @@ impl Runs {
         let runs = Arc::clone(self);
         self.tasks.spawn(async move {
             let stop = runs.leave.clone();
+            let work = async {
+                match &runs.membership {
+                    Some(membership) => runs.claim_all(membership).await,
+                    None => runs.resume_all().await,
+                }
+            };
             tokio::select! {
-                () = runs.resume_all() => {}
+                () = work => {}
                 () = stop.cancelled() => {}
                 () = runs.abandon.cancelled() => {}
             }
@@ -162,6 +168,7 @@ impl Runs {
         let _ = tokio::time::timeout_at(deadline.into(), self.tasks.wait()).await;
         self.abandon.cancel();
         self.tasks.wait().await;
+        self.leave_cluster().await;
     }
 
     /// Leaves all runs at once.

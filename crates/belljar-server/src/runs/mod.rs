@@ -5,19 +5,22 @@
 //! resumed.
 
 mod begin;
+mod cluster;
 mod delete;
 mod drive;
 mod go_on;
+mod live;
 mod reach;
+mod reproduce;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use belljar_agent::{Agent, ExitReason, Run, RunError, RunEvent, RunsDirectory, read_events};
-use belljar_journal::{Journal, RunId};
+use belljar_journal::{Journal, Membership, Objects, RunId};
 use belljar_sandbox::protocol::SetBy;
-use belljar_sandbox::{Checkpoints, Engine, Network, SessionOptions};
+use belljar_sandbox::{Checkpoints, EngineSet, Network, SessionOptions};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,6 +28,7 @@ use tokio_util::task::TaskTracker;
 use crate::admission::Admission;
 use crate::lock::lock;
 use crate::node::random_hex;
+use crate::object_snapshots::blobs;
 use crate::options::{OfferedModel, RunsOptions, ServerOptions};
 use crate::problem::{Code, Problem};
 use crate::tenants::TenantName;
@@ -34,6 +38,9 @@ pub(crate) use drive::{Hearing, count};
 /// Runs of a tenant that are held whole in memory at once, to be looked at. Who wants more waits.
 const READ_AT_ONCE: usize = 4;
 
+/// When to come again to a node that can't act for its runs, in seconds.
+const FENCED_RETRY: u32 = 5;
+
 /// What a client sees of a failed request to the model. The server's message is for the log.
 const NOT_ASKED: &str = "the request to the model failed; the log of the service has the cause";
 
@@ -41,10 +48,12 @@ const NOT_ASKED: &str = "the request to the model failed; the log of the service
 pub(crate) struct Runs {
     directory: PathBuf,
     node: String,
-    /// Of the default environment, and of the others.
-    engines: (Engine, Vec<Engine>),
+    engines: EngineSet,
     session: SessionOptions,
     options: RunsOptions,
+    objects: Option<Objects>,
+    /// There in a cluster.
+    membership: Option<Membership>,
     admission: Arc<Admission>,
     known: tokio::sync::Mutex<HashMap<TenantName, RunsDirectory>>,
     readers: Mutex<HashMap<TenantName, Arc<Semaphore>>>,
@@ -56,6 +65,8 @@ pub(crate) struct Runs {
     /// Whose deleted runs have left something.
     unswept: Mutex<HashSet<TenantName>>,
     tasks: TaskTracker,
+    /// Cancelled when the current life of this node in a cluster is over.
+    life: Mutex<CancellationToken>,
     leave: CancellationToken,
     abandon: CancellationToken,
 }
@@ -71,6 +82,8 @@ pub(crate) struct Recorded {
     pub(crate) last: u64,
     /// Whether something drove it before it was read. One that ends meanwhile was not interrupted.
     pub(crate) was_driven: bool,
+    /// The other node that has its files.
+    pub(crate) files_on: Option<String>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -78,14 +91,15 @@ impl Runs {
     pub(crate) fn new(
         directory: PathBuf,
         node: String,
-        engine: Engine,
+        engines: EngineSet,
         options: &ServerOptions,
         admission: &Arc<Admission>,
+        membership: Option<Membership>,
     ) -> Arc<Self> {
         Arc::new(Self {
             directory,
             node,
-            engines: (engine, options.environments.clone()),
+            engines,
             session: SessionOptions {
                 // Going back when it goes in circles needs a copy of each cell.
                 checkpoints: Checkpoints::Every,
@@ -93,6 +107,8 @@ impl Runs {
                 ..options.session.clone()
             },
             options: options.runs.clone(),
+            objects: options.objects.clone(),
+            membership,
             admission: Arc::clone(admission),
             known: tokio::sync::Mutex::default(),
             readers: Mutex::default(),
@@ -101,6 +117,7 @@ impl Runs {
             interrupted: Mutex::default(),
             unswept: Mutex::default(),
             tasks: TaskTracker::new(),
+            life: Mutex::default(),
             leave: CancellationToken::new(),
             abandon: CancellationToken::new(),
         })
@@ -115,7 +132,7 @@ impl Runs {
         &self,
         tenant: &TenantName,
     ) -> Result<Option<RunsDirectory>, Problem> {
-        if !self.directory.join(tenant.as_str()).is_dir() {
+        if self.membership.is_none() && !self.directory.join(tenant.as_str()).is_dir() {
             return Ok(None);
         }
         self.make_directory(tenant).await.map(Some)
@@ -130,7 +147,16 @@ impl Runs {
             return Ok(directory.clone());
         }
         let path = self.directory.join(tenant.as_str());
-        let opened = RunsDirectory::open(&path).await.map_err(fault)?;
+        let objects = self.objects.as_ref();
+        let objects = objects.map(|objects| blobs(objects, tenant.as_str()));
+        let opened = match (&self.membership, objects) {
+            (Some(membership), Some(objects)) => {
+                let membership = membership.clone();
+                RunsDirectory::in_cluster(&path, membership, tenant.as_str(), objects).await
+            }
+            (_, objects) => RunsDirectory::open_with(&path, objects).await,
+        };
+        let opened = opened.map_err(fault)?;
         known.insert(tenant.clone(), opened.clone());
         Ok(opened)
     }
@@ -165,7 +191,8 @@ impl Runs {
         };
         let permit = readers.acquire_owned().await;
         let permit = permit.map_err(|error| Problem::internal("a place to read", error))?;
-        let was_driven = self.is_driven(&id);
+        let (driven_elsewhere, files_on) = self.elsewhere(&id).await?;
+        let was_driven = self.is_driven(&id) || driven_elsewhere;
         let read = read_events(directory.journal(), &id).await;
         let (mut events, last) = read.map_err(fault)?;
         events.iter_mut().for_each(for_clients);
@@ -177,6 +204,7 @@ impl Runs {
             run,
             last,
             was_driven,
+            files_on,
             _permit: permit,
         })
     }
@@ -205,10 +233,8 @@ impl Runs {
         directory: &RunsDirectory,
         model: &OfferedModel,
     ) -> Agent {
-        let (first, others) = &self.engines;
         let (directory, provider) = (directory.clone(), model.provider.clone());
-        let agent = Agent::new(directory, first.clone(), provider, None);
-        let agent = agent.environments(others.iter().cloned());
+        let agent = Agent::new(directory, self.engines.clone(), provider, None);
         agent.keep_sessions().session_options(SessionOptions {
             // Tenants never share a template.
             tenant: Some(tenant.as_str().to_owned()),
@@ -243,6 +269,11 @@ impl Runs {
         let id = format!("{}-{random}", self.node).parse();
         id.map_err(|error| Problem::internal("invalid run id", error))
     }
+}
+
+/// Another node has a run, or its files.
+pub(crate) fn other_node(name: &str) -> Problem {
+    Problem::new(Code::OtherNode, format!("it is on node `{name}`"))
 }
 
 /// The last event of a run.
@@ -281,7 +312,16 @@ pub(crate) fn for_clients(event: &mut RunEvent) {
 pub(crate) fn fault(error: RunError) -> Problem {
     match error {
         RunError::Session(error) => error.into(),
-        RunError::NoEnvironment(_) => Problem::new(Code::EnvironmentNotOffered, error.to_string()),
+        RunError::NotOffered(error) => error.into(),
+        RunError::ParentCode(_) | RunError::NeedsApproval { .. } => {
+            Problem::new(Code::RunNotReproducible, error.to_string())
+        }
+        RunError::Elsewhere { node, .. } => other_node(&node.name),
+        error if error.is_of_owner() => {
+            tracing::warn!(%error, "a run cannot be written");
+            let detail = "it does not reach the database of the cluster, or another node has its runs; retry";
+            Problem::new(Code::NodeFenced, detail).after(FENCED_RETRY)
+        }
         RunError::NoStep(_) => Problem::new(Code::StepNotFound, error.to_string()),
         error => {
             let fault = error.storage_fault();

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use belljar_agent::{Control, Decision, DecisionError, LiveRun, RunError, Steering};
+use belljar_agent::{Agent, Control, Decision, DecisionError, LiveRun, RunError, Steering};
 use belljar_journal::RunId;
+use belljar_sandbox::protocol::Walls;
 
 use super::begin::RunPermits;
 use super::drive::Driven;
-use super::{Runs, fault, last_event};
+use super::{Recorded, Runs, fault, last_event};
 use crate::problem::{Code, Problem};
 use crate::tenants::TenantName;
 
@@ -23,7 +24,7 @@ enum Reached {
 
 /// What a run that is taken up is driven with.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Model {
+pub(super) enum Model {
     /// The model that it began with.
     Its,
     /// Whichever there is: it will not be asked.
@@ -89,9 +90,11 @@ impl Runs {
     }
 
     /// Interrupts the cell of a running run; whether there was one.
-    pub(crate) fn interrupt(&self, id: &RunId) -> bool {
-        self.driven(id)
-            .is_some_and(|driven| driven.control.interrupt())
+    pub(crate) async fn interrupt(&self, id: &RunId) -> Result<bool, Problem> {
+        match self.driven(id) {
+            Some(driven) => Ok(driven.control.interrupt()),
+            None => self.check_not_elsewhere(id).await.map(|()| false),
+        }
     }
 
     /// Takes a person's decision.
@@ -175,21 +178,14 @@ impl Runs {
                 }
                 return Ok(Reached::Driven(driven));
             }
-            let agent = {
+            let (agent, isolation) = {
                 let recorded = self.read(tenant, id.as_str()).await?;
                 if recorded.run.ending().is_some() {
                     return Err(ended());
                 }
-                let model = recorded.run.start().map(|start| start.model.as_str());
-                match self.model(model) {
-                    Ok(model) => self.agent(tenant, &recorded.directory, model),
-                    Err(_) if with == Model::Any => {
-                        self.agent(tenant, &recorded.directory, &crate::demo::model())
-                    }
-                    Err(problem) => return Err(problem),
-                }
+                self.agent_of(tenant, &recorded, with)?
             };
-            let permits = self.permits(tenant).await?;
+            let permits = self.permits(tenant, isolation).await?;
             match agent.resume(id).await {
                 Ok(live) => return Ok(Reached::Taken(Box::new(live), permits)),
                 // Somebody else has just taken it up, or is about to let go of it.
@@ -204,6 +200,34 @@ impl Runs {
             }
         }
     }
+
+    /// The agent that can drive a run, and the isolation of its session.
+    pub(super) fn agent_of(
+        &self,
+        tenant: &TenantName,
+        recorded: &Recorded,
+        with: Model,
+    ) -> Result<(Agent, Walls), Problem> {
+        let start = recorded.run.start().ok_or_else(no_start)?;
+        let agent = match self.model(Some(&start.model)) {
+            Ok(model) => self.agent(tenant, &recorded.directory, model),
+            Err(_) if with == Model::Any => {
+                self.agent(tenant, &recorded.directory, &crate::demo::model())
+            }
+            Err(problem) => return Err(problem),
+        };
+        let isolation = match with {
+            // As the agent will choose. It is refused if it is too weak by now.
+            Model::Its => self.isolation(start, None)?,
+            // None is too weak for no code.
+            Model::Any => Walls::Gvisor,
+        };
+        Ok((agent, isolation))
+    }
+}
+
+fn no_start() -> Problem {
+    Problem::internal("a run", "it has no first event")
 }
 
 fn ended() -> Problem {

@@ -26,7 +26,7 @@ CREATE TABLE run_keys (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX run_keys_by_age ON run_keys (at);
 
--- What was done by those who administer. `at` is in seconds since 1970.
+-- What admins did. `at` is in seconds since 1970.
 CREATE TABLE audit (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
     at     INTEGER NOT NULL,

@@ -1,28 +1,31 @@
-//! Keys and their tenants, in a SQLite file; quotas and use of tenants; the audit log.
+//! Keys and their tenants, in a SQLite file or a PostgreSQL database; quotas, use and least isolation of tenants; the
+//! audit log.
 //!
 //! A key is `bj_PREFIX_SECRET`. The secret is 256 random bits, so SHA-256 is enough to keep it by: there is
 //! nothing to guess that a slow hash would make harder, as there is with passwords, and each request would
 //! pay for the slowness.
 
+mod isolation;
+mod library;
 mod name;
 mod quota;
 mod records;
 mod sessions;
+mod store;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use belljar_journal::{StorageFault, WriteTransaction};
+use belljar_journal::StorageFault;
 use sha2::{Digest as _, Sha256};
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
-    SqliteRow, SqliteSynchronous,
-};
-use sqlx::{ConnectOptions as _, Row as _};
 use subtle::ConstantTimeEq as _;
 
+pub use isolation::{ISOLATION_TIERS, parse_isolation};
+pub(crate) use library::{MAX_SHARES, RunLabel, RunLabelChange, ShareInfo, Shared};
 pub use name::{Scope, TenantName};
 pub use quota::{Amounts, Quota};
 pub use records::AuditEvent;
@@ -30,15 +33,14 @@ pub(crate) use records::{Act, SERVICE};
 pub(crate) use sessions::{KeptSession, RequestKey, Saved};
 
 use crate::lock::lock;
-use crate::node::{make_directory, make_private_file, random_hex};
+use crate::node::random_hex;
+use store::{Row, Store, Value, Write};
 
 /// How long a key that was looked up is believed. Another process may revoke it meanwhile.
 const BELIEVED: Duration = Duration::from_secs(1);
 
 /// The most keys that are remembered between requests.
 const MAX_KNOWN: usize = 10_000;
-
-const READERS: u32 = 2;
 
 /// How exactly it is known when a key was last used, in seconds: each time costs a write.
 const USE_INTERVAL: i64 = 60;
@@ -48,6 +50,12 @@ const LIST: &str = "SELECT prefix, tenant, scopes, created, revoked, hash, expir
 
 const FIND: &str = "SELECT prefix, tenant, scopes, created, revoked, hash, expires, used FROM keys \
                     WHERE prefix = $1";
+
+const INSERT: &str = "INSERT INTO keys (prefix, tenant, scopes, hash, created, expires) \
+                      VALUES ($1, $2, $3, $4, $5, $6)";
+
+const KEEP_USE: &str =
+    "UPDATE keys SET used = $1 WHERE prefix = $2 AND (used IS NULL OR used < $1)";
 
 /// Error of reading or writing keys.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +81,9 @@ pub enum TenantsError {
     #[error("`{}` was written by a newer version of Belljar\nhint: use that version, or another data \
      directory", .0.display())]
     Newer(PathBuf),
+    /// Unusable database of a cluster.
+    #[error(transparent)]
+    Cluster(#[from] belljar_journal::Error),
 }
 
 impl TenantsError {
@@ -82,6 +93,7 @@ impl TenantsError {
             Self::Io { source, .. } => StorageFault::from_io(source),
             Self::Database { source, .. } => StorageFault::from_database(source),
             Self::Newer(_) => None,
+            Self::Cluster(error) => error.storage_fault(),
         }
     }
 }
@@ -148,11 +160,11 @@ struct Revocation {
 /// The keys of a service.
 #[derive(Debug)]
 pub struct Tenants {
-    path: PathBuf,
-    /// One connection: writes wait for each other here.
-    writer: SqlitePool,
-    /// Never used for writes, so that no write fault reaches readers.
-    readers: SqlitePool,
+    store: Store,
+    /// Where this service leaves what its own next start needs: the same, or a file of this node.
+    own: Store,
+    /// Whose use of quotas is written; empty where there is one node.
+    node: String,
     known: Mutex<HashMap<String, Known>>,
     /// By prefix. A revocation holds from the moment that it is here, whatever the disk does.
     revocations: Mutex<HashMap<String, Revocation>>,
@@ -171,54 +183,45 @@ impl Tenants {
 
     /// Opens `tenants.sqlite` in the data directory of a service, and creates both if missing.
     pub async fn open(data: &Path) -> Result<Self, TenantsError> {
-        let path = data.join("tenants.sqlite");
-        let made = make_directory(data).and_then(|()| make_private_file(&path));
-        made.map_err(|source| TenantsError::Io {
-            path: path.clone(),
-            source,
-        })?;
-        let options = SqliteConnectOptions::new()
-            .filename(&path)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(Duration::from_secs(5))
-            .disable_statement_logging();
-        let pool = SqlitePoolOptions::new()
-            .idle_timeout(None)
-            .max_lifetime(None)
-            .test_before_acquire(false);
-        let fault = |source| TenantsError::Database {
-            path: path.clone(),
-            source,
-        };
-        let writer = pool.clone().max_connections(1);
-        let writer = writer.connect_with(options.clone()).await.map_err(fault)?;
-        match migrate(&writer).await {
-            Ok(true) => {}
-            Ok(false) => return Err(TenantsError::Newer(path)),
-            Err(error) => return Err(fault(error)),
-        }
-        let readers = pool.max_connections(READERS);
-        let readers = readers.connect_with(options.read_only(true)).await;
-        Ok(Self {
-            readers: readers.map_err(fault)?,
-            path,
-            writer,
+        Ok(Self::new(Store::open(data).await?))
+    }
+
+    /// Connects to the PostgreSQL database of a cluster, whose tables are made or brought up to date.
+    pub async fn connect(database: &str) -> Result<Self, TenantsError> {
+        Ok(Self::new(Store::connect(database).await?))
+    }
+
+    fn new(store: Store) -> Self {
+        Self {
+            own: store.clone(),
+            store,
+            node: String::new(),
             known: Mutex::default(),
             revocations: Mutex::default(),
             uses: Mutex::default(),
-        })
+        }
+    }
+
+    /// Whether other nodes have the same tenants.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    /// Serves a node of a cluster, with this id and data directory. Nothing changes for a service alone.
+    pub(crate) async fn serve_node(&mut self, id: &str, data: &Path) -> Result<(), TenantsError> {
+        if self.store.is_shared() {
+            self.own = Store::open(data).await?;
+            id.clone_into(&mut self.node);
+        }
+        Ok(())
     }
 
     /// Creates the first key, with all scopes, if there has never been one.
     pub async fn first_key(&self) -> Result<Option<NewKey>, TenantsError> {
         let made = async {
-            let mut transaction = self.write("tenants.create_key").await?;
-            let count: i64 = sqlx::query("SELECT count(*) FROM keys")
-                .fetch_one(&mut *transaction)
-                .await?
-                .try_get(0)?;
-            if count > 0 {
+            let mut transaction = self.store.act("tenants.create_key").await?;
+            let found = "SELECT prefix FROM keys LIMIT 1";
+            if !transaction.execute(found, &[]).await?.is_empty() {
                 transaction.roll_back().await?;
                 return Ok(None);
             }
@@ -251,7 +254,7 @@ impl Tenants {
         let lifetime = lifetime.map(|time| i64::try_from(time.as_secs()).unwrap_or(i64::MAX));
         let expires = lifetime.map(|seconds| now().saturating_add(seconds));
         let made = async {
-            let mut transaction = self.write("tenants.create_key").await?;
+            let mut transaction = self.store.act("tenants.create_key").await?;
             let key = insert(&mut transaction, actor, tenant, scopes, expires).await?;
             transaction.commit().await?;
             Ok(key)
@@ -261,9 +264,12 @@ impl Tenants {
 
     /// All keys, oldest first.
     pub async fn keys(&self) -> Result<Vec<KeyInfo>, TenantsError> {
-        let rows = sqlx::query(LIST).fetch_all(&self.readers).await;
+        let rows = self.store.fetch(LIST, &[]).await;
         let rows = rows.map_err(|error| self.fault(error))?;
-        let keys = rows.iter().map(|row| Ok(self.as_revoked(read(row)?).info));
+        let now = Instant::now();
+        let keys = rows
+            .iter()
+            .map(|row| Ok(self.as_revoked(read(row, now)?).info));
         let keys: Result<_, _> = keys.collect();
         keys.map_err(|error| self.fault(error))
     }
@@ -320,19 +326,15 @@ impl Tenants {
         Revocation { at, actor, .. }: &Revocation,
     ) -> Result<bool, TenantsError> {
         let done = async {
-            let mut transaction = self.write("tenants.revoke_key").await?;
-            let revoked = sqlx::query(
-                "UPDATE keys SET revoked = $1 WHERE prefix = $2 AND revoked IS NULL RETURNING tenant",
-            )
-            .bind(at)
-            .bind(prefix)
-            .fetch_optional(&mut *transaction)
-            .await?;
-            let Some(row) = revoked else {
+            let mut transaction = self.store.act("tenants.revoke_key").await?;
+            let revoke = "UPDATE keys SET revoked = $1 WHERE prefix = $2 AND revoked IS NULL RETURNING tenant";
+            let values = [Value::Number(*at), Value::Text(prefix)];
+            let revoked = transaction.execute(revoke, &values).await?;
+            let Some(row) = revoked.first() else {
                 transaction.roll_back().await?;
                 return Ok(false);
             };
-            let tenant = row.try_get::<String, _>(0)?.parse().map_err(decode)?;
+            let tenant = row.get::<String>(0)?.parse().map_err(decode)?;
             let act = Act {
                 actor,
                 what: "key_revoked",
@@ -397,13 +399,13 @@ impl Tenants {
             return Ok(());
         }
         let done = async {
-            let mut transaction = self.write("tenants.keep_uses").await?;
-            for (prefix, at) in &uses {
-                sqlx::query("UPDATE keys SET used = $1 WHERE prefix = $2")
-                    .bind(at)
-                    .bind(prefix)
-                    .execute(&mut *transaction)
-                    .await?;
+            let mut transaction = self.store.write("tenants.keep_uses").await?;
+            // In one order on each node: then none of them waits for one that waits for it.
+            let mut sorted: Vec<(&String, &i64)> = uses.iter().collect();
+            sorted.sort_unstable();
+            for (prefix, at) in sorted {
+                let values = [Value::Number(*at), Value::Text(prefix)];
+                transaction.execute(KEEP_USE, &values).await?;
             }
             transaction.commit().await
         };
@@ -440,11 +442,14 @@ impl Tenants {
 
     /// A key as the disk has it.
     async fn find(&self, prefix: &str) -> Result<Option<Known>, TenantsError> {
-        let row = sqlx::query(FIND)
-            .bind(prefix)
-            .fetch_optional(&self.readers)
-            .await;
-        let known = row.and_then(|row| row.as_ref().map(read).transpose());
+        // No other has been made, and not each text is one for PostgreSQL.
+        if !prefix.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Ok(None);
+        }
+        // What is found is as old as the question, however long the answer takes.
+        let asked = Instant::now();
+        let rows = self.store.fetch(FIND, &[Value::Text(prefix)]).await;
+        let known = rows.and_then(|rows| rows.first().map(|row| read(row, asked)).transpose());
         known.map_err(|error| self.fault(error))
     }
 
@@ -460,11 +465,6 @@ impl Tenants {
         known
     }
 
-    /// Begins a write; the name is that of its failpoint.
-    async fn write(&self, name: &'static str) -> sqlx::Result<WriteTransaction> {
-        WriteTransaction::begin(&self.writer, name).await
-    }
-
     fn revocations(&self) -> MutexGuard<'_, HashMap<String, Revocation>> {
         self.revocations
             .lock()
@@ -476,15 +476,12 @@ impl Tenants {
     }
 
     fn fault(&self, source: sqlx::Error) -> TenantsError {
-        TenantsError::Database {
-            path: self.path.clone(),
-            source,
-        }
+        self.store.fault(source)
     }
 }
 
 async fn insert(
-    connection: &mut SqliteConnection,
+    transaction: &mut Write,
     actor: &str,
     tenant: &TenantName,
     scopes: &[Scope],
@@ -498,24 +495,22 @@ async fn insert(
     let names: Vec<_> = scopes.iter().map(|scope| scope.as_str()).collect();
     let created = now();
     let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
-    sqlx::query(
-        "INSERT INTO keys (prefix, tenant, scopes, hash, created, expires) VALUES ($1, $2, $3, $4, $5, $6)",
-    )
-    .bind(&prefix)
-    .bind(tenant.as_str())
-    .bind(names.join(" "))
-    .bind(hash.as_slice())
-    .bind(created)
-    .bind(expires)
-    .execute(&mut *connection)
-    .await?;
+    let values = [
+        Value::Text(&prefix),
+        Value::Text(tenant.as_str()),
+        Value::Text(&names.join(" ")),
+        Value::Bytes(&hash),
+        Value::Number(created),
+        Value::MaybeNumber(expires),
+    ];
+    transaction.execute(INSERT, &values).await?;
     let act = Act {
         actor,
         what: "key_created",
         tenant: Some(tenant),
         detail: &format!("{prefix} {}", names.join(",")),
     };
-    records::write(connection, act).await?;
+    records::write(transaction, act).await?;
     Ok(NewKey {
         text: format!("bj_{prefix}_{secret}"),
         info: KeyInfo {
@@ -530,48 +525,26 @@ async fn insert(
     })
 }
 
-fn read(row: &SqliteRow) -> sqlx::Result<Known> {
-    let scopes: String = row.try_get(2)?;
+/// A key, as it was at this time.
+fn read(row: &Row, seen: Instant) -> sqlx::Result<Known> {
+    let scopes: String = row.get(2)?;
     let scopes: Result<_, _> = scopes.split_whitespace().map(str::parse).collect();
-    let hash: Vec<u8> = row.try_get(5)?;
+    let hash: Vec<u8> = row.get(5)?;
     Ok(Known {
         info: KeyInfo {
-            prefix: row.try_get(0)?,
-            tenant: row.try_get::<String, _>(1)?.parse().map_err(decode)?,
+            prefix: row.get(0)?,
+            tenant: row.get::<String>(1)?.parse().map_err(decode)?,
             scopes: scopes.map_err(decode)?,
-            created: row.try_get(3)?,
-            revoked: row.try_get(4)?,
-            expires: row.try_get(6)?,
-            used: row.try_get(7)?,
+            created: row.get(3)?,
+            revoked: row.get(4)?,
+            expires: row.get(6)?,
+            used: row.get(7)?,
         },
         hash: hash
             .try_into()
             .map_err(|_| decode("a hash of another length".into()))?,
-        seen: Instant::now(),
+        seen,
     })
-}
-
-/// Brings the schema up to date; false if it is newer than what is known here.
-async fn migrate(pool: &SqlitePool) -> sqlx::Result<bool> {
-    let mut transaction = pool.begin_with("BEGIN IMMEDIATE").await?;
-    let found: i64 = sqlx::query("PRAGMA user_version")
-        .fetch_one(&mut *transaction)
-        .await?
-        .try_get(0)?;
-    let migrations = [
-        [include_str!("0001.sql"), "PRAGMA user_version = 1"],
-        [include_str!("0002.sql"), "PRAGMA user_version = 2"],
-        [include_str!("0003.sql"), "PRAGMA user_version = 3"],
-    ];
-    for (version, statements) in (1..).zip(migrations) {
-        if found < version {
-            for statement in statements {
-                sqlx::raw_sql(statement).execute(&mut *transaction).await?;
-            }
-        }
-    }
-    transaction.commit().await?;
-    Ok(found <= 3)
 }
 
 fn decode(why: String) -> sqlx::Error {

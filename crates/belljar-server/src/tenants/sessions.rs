@@ -1,12 +1,14 @@
 //! What a service left for its next start: sessions, and the keys of executed requests.
 
-use sqlx::Row as _;
-use sqlx::sqlite::SqliteRow;
+use std::collections::HashSet;
 
-use super::{TenantName, Tenants, TenantsError, decode};
+use super::store::Write;
+use super::{Row, TenantName, Tenants, TenantsError, Value, decode};
 
 const KEEP: &str = "INSERT OR REPLACE INTO sessions (id, tenant, record, snapshot, why) \
      VALUES ($1, $2, $3, $4, $5)";
+
+const KEEP_KEY: &str = "INSERT INTO request_keys (tenant, key, hash) VALUES ($1, $2, $3)";
 
 /// A session of an earlier service.
 #[derive(Clone, Debug)]
@@ -41,103 +43,99 @@ impl Tenants {
     /// reported which of them were lost.
     pub(crate) async fn list_sessions(&self, all: &[KeptSession]) -> Result<(), TenantsError> {
         let done = async {
-            let mut transaction = self.write("tenants.keep_sessions").await?;
-            sqlx::query("DELETE FROM sessions")
-                .execute(&mut *transaction)
-                .await?;
+            let mut transaction = self.own.write("tenants.keep_sessions").await?;
+            transaction.execute("DELETE FROM sessions", &[]).await?;
             for session in all {
-                keep(session).execute(&mut *transaction).await?;
+                keep(&mut transaction, session).await?;
             }
             transaction.commit().await
         };
-        done.await.map_err(|error| self.fault(error))
+        done.await.map_err(|error| self.own.fault(error))
     }
 
     /// Writes down what became of one session.
     pub(crate) async fn keep_session(&self, session: &KeptSession) -> Result<(), TenantsError> {
         let done = async {
-            let mut transaction = self.write("tenants.keep_sessions").await?;
-            keep(session).execute(&mut *transaction).await?;
+            let mut transaction = self.own.write("tenants.keep_sessions").await?;
+            keep(&mut transaction, session).await?;
             transaction.commit().await
         };
-        done.await.map_err(|error| self.fault(error))
+        done.await.map_err(|error| self.own.fault(error))
     }
 
     /// The sessions of earlier services.
     pub(crate) async fn kept_sessions(&self) -> Result<Vec<KeptSession>, TenantsError> {
-        let rows = sqlx::query("SELECT id, tenant, record, snapshot, why FROM sessions")
-            .fetch_all(&self.readers)
-            .await;
-        let read = |row: &SqliteRow| {
-            let why: Option<String> = row.try_get(4)?;
+        let all = "SELECT id, tenant, record, snapshot, why FROM sessions";
+        let rows = self.own.fetch(all, &[]).await;
+        let read = |row: &Row| {
+            let why: Option<String> = row.get(4)?;
             Ok(KeptSession {
-                id: row.try_get(0)?,
-                tenant: row.try_get::<String, _>(1)?.parse().map_err(decode)?,
-                record: row.try_get(2)?,
-                saved: match row.try_get(3)? {
+                id: row.get(0)?,
+                tenant: row.get::<String>(1)?.parse().map_err(decode)?,
+                record: row.get(2)?,
+                saved: match row.get(3)? {
                     Some(snapshot) => Saved::Snapshot(snapshot),
                     None => Saved::Lost(why.unwrap_or_default()),
                 },
             })
         };
         let sessions = rows.and_then(|rows| rows.iter().map(read).collect());
-        sessions.map_err(|error| self.fault(error))
+        sessions.map_err(|error| self.own.fault(error))
     }
 
     /// Writes down which requests were executed, in place of those of an earlier stop.
     pub(crate) async fn keep_request_keys(&self, keys: &[RequestKey]) -> Result<(), TenantsError> {
         let done = async {
-            let mut transaction = self.write("tenants.keep_request_keys").await?;
-            sqlx::query("DELETE FROM request_keys")
-                .execute(&mut *transaction)
-                .await?;
+            let mut transaction = self.own.write("tenants.keep_request_keys").await?;
+            transaction.execute("DELETE FROM request_keys", &[]).await?;
             for RequestKey { tenant, key, hash } in keys {
-                sqlx::query("INSERT INTO request_keys (tenant, key, hash) VALUES ($1, $2, $3)")
-                    .bind(tenant.as_str())
-                    .bind(key)
-                    .bind(hash.as_slice())
-                    .execute(&mut *transaction)
-                    .await?;
+                let tenant = Value::Text(tenant.as_str());
+                let values = [tenant, Value::Text(key), Value::Bytes(hash)];
+                transaction.execute(KEEP_KEY, &values).await?;
             }
             transaction.commit().await
         };
-        done.await.map_err(|error| self.fault(error))
+        done.await.map_err(|error| self.own.fault(error))
     }
 
     /// Which requests the service before this one had executed, without those in `run_keys`.
     pub(crate) async fn request_keys(&self) -> Result<Vec<RequestKey>, TenantsError> {
-        let rows = sqlx::query(
-            "SELECT tenant, key, hash FROM request_keys AS other WHERE NOT EXISTS (SELECT 1 FROM run_keys \
-             WHERE tenant = other.tenant AND key = other.key) ORDER BY rowid",
-        )
-        .fetch_all(&self.readers)
-        .await;
-        let read = |row: &SqliteRow| {
-            let hash: Vec<u8> = row.try_get(2)?;
+        let all = "SELECT tenant, key, hash FROM request_keys ORDER BY rowid";
+        let rows = self.own.fetch(all, &[]).await;
+        let read = |row: &Row| {
+            let hash: Vec<u8> = row.get(2)?;
             Ok(RequestKey {
-                tenant: row.try_get::<String, _>(0)?.parse().map_err(decode)?,
-                key: row.try_get(1)?,
+                tenant: row.get::<String>(0)?.parse().map_err(decode)?,
+                key: row.get(1)?,
                 hash: hash
                     .try_into()
                     .map_err(|_| decode("a hash of another length".into()))?,
             })
         };
-        let keys = rows.and_then(|rows| rows.iter().map(read).collect());
-        keys.map_err(|error| self.fault(error))
+        let keys: sqlx::Result<Vec<_>> = rows.and_then(|rows| rows.iter().map(read).collect());
+        let mut keys = keys.map_err(|error| self.own.fault(error))?;
+        let of_runs = self.store.fetch("SELECT tenant, key FROM run_keys", &[]);
+        let of_runs = of_runs.await.and_then(|rows| {
+            let read = |row: &Row| Ok((row.get(0)?, row.get(1)?));
+            rows.iter().map(read).collect()
+        });
+        let of_runs: HashSet<(String, String)> = of_runs.map_err(|error| self.fault(error))?;
+        keys.retain(|one| !of_runs.contains(&(one.tenant.as_str().to_owned(), one.key.clone())));
+        Ok(keys)
     }
 }
 
-type Query<'a> = sqlx::query::Query<'a, sqlx::Sqlite, sqlx::sqlite::SqliteArguments>;
-
-fn keep(session: &KeptSession) -> Query<'_> {
+async fn keep(transaction: &mut Write, session: &KeptSession) -> sqlx::Result<()> {
     let (snapshot, why) = match &session.saved {
-        Saved::Snapshot(snapshot) => (Some(snapshot), None),
-        Saved::Lost(why) => (None, Some(why)),
+        Saved::Snapshot(snapshot) => (Some(snapshot.as_str()), None),
+        Saved::Lost(why) => (None, Some(why.as_str())),
     };
-    sqlx::query(KEEP)
-        .bind(&session.id)
-        .bind(session.tenant.as_str())
-        .bind(&session.record)
-        .bind(snapshot)
-        .bind(why)
+    let values = [
+        Value::Text(&session.id),
+        Value::Text(session.tenant.as_str()),
+        Value::Text(&session.record),
+        Value::MaybeText(snapshot),
+        Value::MaybeText(why),
+    ];
+    transaction.execute(KEEP, &values).await.map(drop)
 }

@@ -32,6 +32,7 @@ mod admins;
 mod approvals;
 mod floods;
 mod harness;
+mod isolation;
 mod large_answers;
 mod mcp;
 #[path = "../it/mcp_client.rs"]

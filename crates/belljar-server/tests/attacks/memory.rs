@@ -82,7 +82,7 @@ async fn sessions(client: &Client, count: usize) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_n42a_outcomes_that_nobody_reads() {
+async fn n42a_outcomes_that_nobody_reads() {
     let (case, small) = begin(
         "N42a",
         "16 cells with a picture of 6 MiB each, whose clients don't read the outcomes; a service with 640 MiB",
@@ -137,7 +137,7 @@ async fn heavy_n42b_displays_of_many_cells_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_n42c_frames_that_do_not_end() {
+async fn waits_n42c_frames_that_do_not_end() {
     let (case, small) = begin(
         "N42c",
         "twelve sessions that send 30 of the 32 MiB of a frame to the host, and no more; a service with 640 MiB",
@@ -165,7 +165,7 @@ async fn heavy_n42c_frames_that_do_not_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_n43a_bodies_that_stop() {
+async fn n43a_bodies_that_stop() {
     let (case, small) = begin(
         "N43a",
         "four tenants with sixteen bodies of JSON each, of which 7 of 8 MiB are sent; a service with 640 MiB",
@@ -186,7 +186,7 @@ async fn heavy_n43a_bodies_that_stop() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_n43b_listings_with_long_paths() {
+async fn n43b_listings_with_long_paths() {
     let (case, small) = begin(
         "N43b",
         "5,000 files with paths of 3,800 bytes, listed 24 times at once and not read; a service with 640 MiB",
@@ -218,7 +218,7 @@ async fn heavy_n43b_listings_with_long_paths() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_n52a_calls_with_long_code() {
+async fn waits_n52a_calls_with_long_code() {
     let (case, small) = begin(
         "N52a",
         "MCP: 60 calls with 3 MiB of code each that wait for a session; a service with 640 MiB",
@@ -249,7 +249,7 @@ async fn heavy_n52a_calls_with_long_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_n43c_snapshots_with_long_headers() {
+async fn n43c_snapshots_with_long_headers() {
     let (case, small) = begin(
         "N43c",
         "eight sessions at once from a snapshot whose header has 12 MiB of sources; a service with 640 MiB",
@@ -289,7 +289,7 @@ fn pictures() -> ScriptedModel {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heavy_n43d_runs_that_nobody_reads() {
+async fn n43d_runs_that_nobody_reads() {
     let model = pictures();
     let (case, small) = begin_with(
         offering(&model),

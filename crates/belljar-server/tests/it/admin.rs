@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Ask as _, world};
 
-/// K2: every route of those who administer needs a key with the scope `admin`, and is nowhere but at their address.
+/// K2: every route of admins needs a key with the scope `admin`, and is nowhere but at their address.
 #[tokio::test]
 async fn every_admin_route_needs_the_scope() {
     let world = world().await;
@@ -31,7 +31,7 @@ async fn every_admin_route_needs_the_scope() {
             elsewhere.problem(404, "route_not_found").await;
         }
     }
-    assert_eq!(count, 11);
+    assert_eq!(count, 14);
     // Nothing of this has revoked it.
     world
         .client_with("operators", &[Scope::Sessions])

@@ -39,15 +39,18 @@ fn every_code_has_its_section_and_every_section_its_code() {
 /// References lead somewhere, and names of operations are not given twice.
 #[test]
 fn the_documents_are_whole() {
-    assert_whole(&openapi(), 68);
-    assert_whole(&openapi_admin(), 11);
+    assert_whole(&openapi(), 77);
+    assert_whole(&openapi_admin(), 14);
     // Few things need no key, and each has tests of its own.
     let document = openapi();
     let open: Vec<_> = operations(&document)
         .filter(|(_, _, operation)| operation.get("security").is_some())
         .map(|(path, _, _)| path.as_str())
         .collect();
-    assert_eq!(open, ["/login", "/logout"]);
+    assert_eq!(
+        open,
+        ["/login", "/logout", "/v1/shared", "/v1/shared/steps"]
+    );
 }
 
 /// Every operation has an example in docs/api.md, whose blocks a test of the program runs.
@@ -182,6 +185,7 @@ fn request(
         "set_policy" => request.json(&json!({"approvals": "always"})),
         "follow_up_run" => request.json(&json!({"task": "Go on."})),
         "branch_run" => request.json(&json!({"step": 1})),
+        "update_run" => request.json(&json!({"title": "Other"})),
         "log_in" => request.json(&json!({"key": client.key.text})),
         "create_run" => request.json(&json!({"task": "Do it."})),
         "decide_approval" => request.json(&json!({"hash": "0", "decision": {"kind": "accept"}})),
@@ -233,6 +237,7 @@ async fn every_route_keeps_tenants_apart() {
                 .replace("{pid}", "1")
                 .replace("{port}", "8000")
                 .replace("{path}", "one")
+                .replace("{share}", "1")
                 .replace("{name}", "one")
         };
         for client in [None, Some(&revoked)] {
@@ -273,7 +278,7 @@ async fn every_route_keeps_tenants_apart() {
             assert!(theirs.contains(code), "{method} {path}: {theirs}");
         }
     }
-    assert_eq!(with_ids, 59);
+    assert_eq!(with_ids, 66);
 
     // Nothing of all this has changed anything.
     assert_eq!(
@@ -304,6 +309,14 @@ async fn every_route_answers_its_owner() {
     for (path, method, operation) in operations(&document) {
         if path.starts_with("/v1/runs") {
             answers_its_owner_about_a_run(&owner, path, &method, operation).await;
+            continue;
+        }
+        if path.starts_with("/v1/shared") {
+            let shares = format!("{}/shares", owner.waiting_run().await);
+            let share = owner.post(&shares, json!({})).json_with(201).await;
+            let token = share["token"].as_str().unwrap();
+            let asked = owner.without_key(method, path);
+            asked.bearer_auth(token).with(200).await;
             continue;
         }
         let session = furnished(&owner).await;
@@ -363,6 +376,14 @@ async fn answers_its_owner_about_a_run(
         .replace("{approval}", waits["id"].as_str().unwrap())
         .replace("{path}", "one");
     let name = operation["operationId"].as_str().unwrap();
+    let share = match name {
+        "revoke_share" => {
+            let shares = format!("{run}/shares");
+            owner.post(&shares, json!({})).json_with(201).await["id"].clone()
+        }
+        _ => Value::Null,
+    };
+    let filled = filled.replace("{share}", share.as_str().unwrap_or_default());
     let decision = json!({"hash": waits["hash"], "decision": {"kind": "accept"}});
     let of_ended = [
         "get_artifact",
@@ -370,6 +391,7 @@ async fn answers_its_owner_about_a_run(
         "follow_up_run",
         "branch_run",
         "delete_run",
+        "reproduce_run",
     ];
     if of_ended.contains(&name) {
         let approval = format!("{run}/approvals/{}", waits["id"].as_str().unwrap());

@@ -11,6 +11,7 @@ mod admission;
 mod cells;
 mod checkpoints;
 mod clock;
+mod cluster;
 mod command_quotas;
 mod commands;
 mod deletion;
@@ -27,16 +28,21 @@ mod idempotency;
 #[allow(dead_code, reason = "another test uses more of it")]
 #[path = "../../../belljar-sandbox/tests/network/world.rs"]
 mod internet;
+mod isolation;
 mod jupyter;
 mod jupyter_client;
 mod leases;
+mod library;
 mod mcp;
 mod mcp_client;
 mod metrics;
 mod namespaces;
+mod objects;
 mod openai;
 mod port_client;
 mod ports;
+#[path = "../../../belljar-journal/tests/postgres/mod.rs"]
+mod postgres;
 mod quotas;
 mod runs;
 mod sessions;
@@ -49,3 +55,5 @@ mod tenants;
 mod tls;
 mod variables;
 mod web;
+#[path = "../../../belljar-journal/tests/weed/mod.rs"]
+mod weed;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_sandbox::{Engine, Environment};
+use belljar_sandbox::{Engine, EngineSet, Environment};
 use belljar_server::{Quota, Scope, ServerOptions};
 use belljar_test_model::ScriptedModel;
 use reqwest::Method;
@@ -11,7 +11,9 @@ use serde_json::json;
 use crate::mcp_client::{Mcp, answer, initialize, send};
 use crate::quotas::world_of;
 use crate::runs::{offering, one_run};
-use crate::support::{Ask as _, bare, options, taken, until_free, world, world_with};
+use crate::support::{
+    Ask as _, bare, options, taken, until_free, world, world_of_engines, world_with,
+};
 
 #[tokio::test]
 async fn cells_run_with_state_over_both_revisions() {
@@ -126,8 +128,10 @@ async fn other_sites_are_refused() {
 async fn options_are_those_of_the_service() {
     let other = Environment::from_python(bare().python()).unwrap();
     let name = other.name().to_owned();
-    let environments = vec![Engine::builder(other).build()];
-    let world = world_with(options(|options| options.environments = environments)).await;
+    let engine = |environment| Engine::builder(environment).build();
+    let engines = EngineSet::new(engine(bare()), [engine(other)]);
+    let data = tempfile::tempdir().unwrap();
+    let world = world_of_engines(engines, data, ServerOptions::default()).await;
     let client = world.client("a").await;
     for mcp in [Mcp::open(&client).await, Mcp::stateless(&client)] {
         let made = mcp

@@ -5,13 +5,16 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_agent::{Budget, Dialect, Profile, Provider};
-use belljar_sandbox::{Engine, Environment};
+use belljar_sandbox::{Engine, EngineSet, Environment};
 use belljar_server::{OfferedModel, Scope, ServerOptions};
 use belljar_test_model::{Recorded, Scripted, ScriptedModel};
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
-use crate::support::{Ask as _, Client, Events, World, options, soon, world, world_in, world_with};
+use crate::support::{
+    Ask as _, Client, Events, World, bare, options, soon, world, world_in, world_of_engines,
+    world_with,
+};
 
 const MODEL: &str = "llamacpp/scripted";
 
@@ -602,6 +605,55 @@ async fn runs_belong_to_their_tenant() {
     world.ends().await;
 }
 
+/// The code of a run is run again, as its tenant's work; a stream tells how far it is, and what came of it.
+#[tokio::test]
+async fn a_run_is_reproduced() {
+    let script = [
+        code("n = 6 * 7\nprint('sum', n)\nwritten = open('sum.txt', 'w').write(str(n))"),
+        code("import random\nprint('drawn', random.randrange(10**12))"),
+        answer("It is 42."),
+    ];
+    let (world, client, _model) = desk(script).await;
+    let run = client.start(json!({"task": "What is it?"})).await;
+    client.until(&run, "answered").await;
+    let path = format!("{run}/reproduce");
+    let told = Events::from_request(client.post(&path, json!({}))).await;
+    let told = told.rest().await;
+    let (last, progress) = told.split_last().unwrap();
+    assert!(
+        progress.iter().all(|told| told.kind == "progress"),
+        "{told:?}"
+    );
+    assert_eq!(last.kind, "reproduction", "{told:?}");
+    let value = &last.data["values"][0];
+    assert_eq!(
+        (&value["value"], &value["verdict"]),
+        (&json!("42"), &json!("identical"))
+    );
+    let file = json!([{"path": "sum.txt", "verdict": "identical"}]);
+    assert_eq!(last.data["files"], file);
+    assert_eq!(last.data["cells"][1]["verdict"], "not_deterministic");
+    // Nothing is left of it, and the run is as it was.
+    client.until(&run, "answered").await;
+
+    let other = self::client(&world, "b").await;
+    let problem = other.post(&path, json!({})).problem(404, "run_not_found");
+    problem.await;
+    world.ends().await;
+}
+
+#[tokio::test]
+async fn a_run_is_reproduced_once_it_has_ended() {
+    let model = ScriptedModel::react(one_run).unwrap();
+    let world = world_with(offering(&model)).await;
+    let client = client(&world, "a").await;
+    let waiting = client.waiting_run().await;
+    let path = format!("{waiting}/reproduce");
+    let problem = client.post(&path, json!({})).problem(409, "run_not_ended");
+    problem.await;
+    world.ends().await;
+}
+
 /// A run has the chosen environment, also after the service was started again and in a follow-up.
 #[tokio::test]
 async fn runs_choose_an_environment() {
@@ -619,11 +671,12 @@ async fn runs_choose_an_environment() {
     .unwrap();
     let other = || Environment::from_python("/usr/bin/python3".as_ref()).unwrap();
     let name = other().name().to_owned();
-    let offering = || ServerOptions {
-        environments: vec![Engine::builder(other()).build()],
-        ..offering(&model)
+    let started = async |data| {
+        let engine = |environment| Engine::builder(environment).build();
+        let engines = EngineSet::new(engine(bare()), [engine(other())]);
+        world_of_engines(engines, data, offering(&model)).await
     };
-    let world = world_with(offering()).await;
+    let world = started(tempfile::tempdir().unwrap()).await;
     let client = client(&world, "a").await;
     let none = json!({"task": "Which Python?", "environment": "none"});
     let refused = client.post("/v1/runs", none);
@@ -648,7 +701,7 @@ async fn runs_choose_an_environment() {
         .await;
     soon(async || model.requests().len() == 6).await;
     let data = world.ends().await;
-    let world = world_in(data, offering()).await;
+    let world = started(data).await;
     let client = self::client(&world, "a").await;
     let ended = client.until(&last, "answered").await;
     assert_eq!(ended["environment"], name, "{ended:#}");

@@ -12,7 +12,7 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
 
 use crate::support::{Ask as _, Client, Events, World, options, world, world_with};
 
-struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
+pub(crate) struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 /// What the server answers to a request for a WebSocket with these headers.
 async fn connect(
@@ -40,7 +40,7 @@ async fn connect(
 }
 
 impl Socket {
-    async fn open(world: &World, client: &Client, path: &str) -> Self {
+    pub(crate) async fn open(world: &World, client: &Client, path: &str) -> Self {
         let key = format!("Bearer {}", client.key.text);
         let opened = connect(world, path, &[("authorization", &key)]).await;
         opened.unwrap_or_else(|problem| panic!("{problem:#}")).0
@@ -50,7 +50,7 @@ impl Socket {
         clippy::needless_pass_by_value,
         reason = "so that tests write `json!` without `&`"
     )]
-    async fn say(&mut self, message: Value) {
+    pub(crate) async fn say(&mut self, message: Value) {
         self.0
             .send(Message::text(message.to_string()))
             .await
@@ -71,7 +71,7 @@ impl Socket {
     }
 
     /// Messages until the outcome of a cell, it included.
-    async fn events_to_outcome(&mut self) -> Vec<Value> {
+    pub(crate) async fn events_to_outcome(&mut self) -> Vec<Value> {
         let mut all = Vec::new();
         loop {
             all.push(self.hear().await.unwrap());

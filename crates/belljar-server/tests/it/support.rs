@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use belljar_sandbox::{Engine, Environment, EnvironmentSpec, EnvironmentStore, SessionOptions};
+use belljar_sandbox::{
+    Engine, EngineSet, Environment, EnvironmentSpec, EnvironmentStore, SessionOptions,
+};
 use belljar_server::{NewKey, Scope, Server, ServerOptions, Tenants};
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
@@ -50,17 +52,32 @@ pub(crate) async fn world_with(options: ServerOptions) -> World {
 
 /// A service with the data that another one left.
 pub(crate) async fn world_in(data: tempfile::TempDir, options: ServerOptions) -> World {
+    world_of_engines(Engine::builder(bare()).build(), data, options).await
+}
+
+/// A service with these engines.
+pub(crate) async fn world_of_engines(
+    engines: impl Into<EngineSet>,
+    data: tempfile::TempDir,
+    mut options: ServerOptions,
+) -> World {
     // The client wants one, also where it speaks plain HTTP.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let tenants = Tenants::open(data.path()).await.unwrap();
-    tenants.first_key().await.unwrap();
-    let engine = Engine::builder(bare()).build();
-    let is_demo = options.demo;
-    let server = Server::new(engine, tenants, data.path(), options).await;
-    let server = Arc::new(server.unwrap());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let admin_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
+    let tenants = match &mut options.cluster {
+        Some(cluster) => {
+            cluster.address = format!("http://{address}");
+            Box::pin(Tenants::connect(&cluster.database)).await
+        }
+        None => Tenants::open(data.path()).await,
+    };
+    let tenants = tenants.unwrap();
+    tenants.first_key().await.unwrap();
+    let is_demo = options.demo;
+    let server = Box::pin(Server::new(engines, tenants, data.path(), options)).await;
+    let server = Arc::new(server.unwrap());
+    let admin_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let admin = admin_listener.local_addr().unwrap();
     let admin_listener = (!is_demo).then_some(admin_listener);
     let (stop, stopped) = oneshot::channel();
@@ -121,7 +138,7 @@ impl World {
         }
     }
 
-    /// Somebody who asks at the address of those who administer.
+    /// Somebody who asks at the address of admins.
     pub(crate) async fn admin(&self, scopes: &[Scope]) -> Client {
         let client = self.client_with("operators", scopes).await;
         Client {

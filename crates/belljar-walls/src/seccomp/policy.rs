@@ -344,10 +344,12 @@ pub(super) const POLICY: &[Row] = rows! {
     SYS_sysinfo ALLOW, "how much memory there is";
     SYS_getrandom ALLOW, "os.urandom, secrets";
 
-    // Sockets: local ones and the internet's plain ones. The network namespace has loopback alone.
+    // Sockets: local ones and the internet's plain ones. The network namespace has loopback alone. For a protocol that it
+    // does not know the kernel starts `modprobe`, outside of the session's limits, so each kind has its own ones.
     SYS_socket only!(EAFNOSUPPORT:
         [0 & !0 => [libc::AF_UNIX as u32], 1 & SOCKET_KIND => [1, 2, 5]],
-        [0 & !0 => [libc::AF_INET as u32, libc::AF_INET6 as u32], 1 & SOCKET_KIND => [1, 2], 2 & !0 => [0, 6, 17]],
+        [0 & !0 => [libc::AF_INET as u32, libc::AF_INET6 as u32], 1 & SOCKET_KIND => [1], 2 & !0 => [0, 6]],
+        [0 & !0 => [libc::AF_INET as u32, libc::AF_INET6 as u32], 1 & SOCKET_KIND => [2], 2 & !0 => [0, 17]],
     ), "streams and datagrams; no raw, netlink, packet, vsock, crypto or other families, whose code is rarely read";
     SYS_socketpair only!(EAFNOSUPPORT: [0 & !0 => [libc::AF_UNIX as u32], 1 & SOCKET_KIND => [1, 2, 5]]), "asyncio, multiprocessing";
     SYS_bind ALLOW, "servers within the session";

@@ -296,7 +296,7 @@ const FAILPOINTS: [&str; 3] = ["before-append", "before-commit", "before-acknowl
 /// At every write of a run, before, within and after it: the run goes on, and no word is written
 /// twice. With and without walls in turns; `BELLJAR_LONG` tries each write with both.
 #[test]
-fn heavy_a_run_survives_a_death_at_every_write() {
+fn a_run_survives_a_death_at_every_write() {
     let mut whole = Desk::new("none");
     assert!(whole.go_on(Death::None));
     whole.check("without a death");
@@ -334,7 +334,7 @@ fn heavy_a_run_survives_a_death_at_every_write() {
 /// The first host dies at its first write, the second at its second, and so on: also those that
 /// go on after a death may die.
 #[test]
-fn heavy_a_run_survives_a_death_of_every_host() {
+fn a_run_survives_a_death_of_every_host() {
     side_by_side(FAILPOINTS.into_iter(), |failpoint| {
         let mut desk = Desk::new("full");
         let mut hosts = 1;

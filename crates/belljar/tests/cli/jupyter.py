@@ -54,7 +54,8 @@ TIMES = re.compile(r"(CPU times: |Wall time: ).*|.* per loop \(mean ± std. dev.
 def plain(text):
     """Of a redrawn line its last state, without what no two runs have in common."""
     lines = [line.rstrip("\r").rsplit("\r", 1)[-1] for line in text.split("\n")]
-    lines = [TIMES.sub(r"\1\2", line) for line in lines]
+    # What IPython says of some timings and not of others.
+    lines = [TIMES.sub(r"\1\2", line) for line in lines if not line.startswith("The slowest run took ")]
     return "\n".join(re.sub(r" \[[^]]*(it/s|s/it|\?it)\]", "", line) for line in lines)
 
 

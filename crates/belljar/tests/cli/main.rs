@@ -12,12 +12,15 @@
 mod acp;
 mod approvals;
 mod branches;
+mod cluster;
 mod config;
 mod crash;
 mod demo;
 mod exec;
 mod exports;
+mod images;
 mod input;
+mod languages;
 mod mcp;
 mod mcp_agent;
 mod mcp_approvals;
@@ -25,14 +28,18 @@ mod mcp_commands;
 mod mcp_servers;
 mod mcp_tools;
 mod notebooks;
+mod objects;
 mod options;
 #[path = "../../src/options_table.rs"]
 mod options_table;
 mod others;
 mod packages;
+#[path = "../../../belljar-journal/tests/postgres/mod.rs"]
+mod postgres;
 mod readme;
 mod repl;
 mod repl_terminal;
+mod reproduce;
 mod run;
 mod run_interrupts;
 mod run_screen;
@@ -45,7 +52,10 @@ mod snapshots;
 mod steered;
 mod support;
 mod telemetry;
+mod tiers;
 mod transfer;
 mod typist;
 mod upgrade;
+#[path = "../../../belljar-journal/tests/weed/mod.rs"]
+mod weed;
 mod wrong;

@@ -197,7 +197,7 @@ fn what_is_no_message_is_answered_and_passed_over() {
 
 /// Input without end, and answers that nobody reads, cost no more memory than the bounds say.
 #[test]
-fn heavy_hostile_amounts_are_bounded() {
+fn hostile_amounts_are_bounded() {
     let mut client = Client::open();
     let long = vec![b'x'; 200 << 20];
     assert_eq!(client.refused(&long), (json!(-32600), Value::Null));

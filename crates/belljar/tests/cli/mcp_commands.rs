@@ -47,7 +47,7 @@ fn a_command_has_an_exit_code_and_both_streams() {
         "{}",
         shown.len()
     );
-    assert!(shown.contains("bytes are left out here"));
+    assert!(shown.contains("bytes left out"));
 
     let result = run(
         &mut client,

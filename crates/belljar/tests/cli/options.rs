@@ -6,8 +6,8 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use belljar_sandbox::{
-    AllowList, Cell, Checkpoints, Engine, EnvironmentStore, HostDirectory, Limits, Network,
-    PackageStore, Packages, Secrets, Session, SessionOptions, Variables,
+    AllowList, Cell, Checkpoints, Engine, EngineSet, EnvironmentStore, HostDirectory, Limits,
+    Network, PackageStore, Packages, Secrets, Session, SessionOptions, Variables,
 };
 use belljar_test_model::{Scripted, ScriptedModel};
 use rustix::process::Signal;
@@ -90,6 +90,8 @@ fn probe(option: &str) -> &'static str {
             "import os; token = os.environ.get('TOKEN', '')\n\
              print('limited' if len(token) == 14 else 'free'); _ = open('seen', 'w').write(token)"
         }
+        // Of the host: no walls show it.
+        "isolation" => "import os; print('limited' if os.path.exists('/etc/shadow') else 'walls')",
         other => panic!("no probe of {other}"),
     }
 }
@@ -128,6 +130,7 @@ fn flags(option: &str) -> &'static [&'static str] {
         "processes" => &LIMITS[4..6],
         "disk" => &LIMITS[6..],
         "environment" => &["--env", "two"],
+        "isolation" => &["--walls", "none"],
         "cell timeout" => &["--timeout", "1"],
         "host directories" => &["--mount", "/usr:limited"],
         "variables" => &["--var", "PLACE=north"],
@@ -182,10 +185,20 @@ fn options_of_exec() {
             .exits_with(2)
             .says(said);
     }
-    let twice = ["exec", "--env", "one", "--env", "two", "1"];
-    let twice = shop.prepare(&twice).spawn().unwrap();
-    let ended = shop.scratch.finish(twice).exits_with(2);
-    ended.says("`--env` was given 2 times");
+    for (twice, said) in [
+        (
+            ["--env", "one", "--env", "two"],
+            "`--env` was given 2 times",
+        ),
+        (
+            ["--env", "one", "--walls", "full,none"],
+            "`--walls` has 2 values",
+        ),
+    ] {
+        let twice = [&["exec"][..], &twice, &["1"]].concat();
+        let twice = shop.prepare(&twice).spawn().unwrap();
+        shop.scratch.finish(twice).exits_with(2).says(said);
+    }
 }
 
 #[test]
@@ -377,6 +390,15 @@ fn options_over_http() {
             assert_eq!(http.run(&session, &cell)["status"], "timeout");
         }
         "environment" => environments_over_http(&http),
+        "isolation" => {
+            let session = http.session(&json!({"isolation": "full"}));
+            assert_eq!(http.prints(&session, probe(option)), "walls\n");
+            let (_, view) = http.ask("GET", &session, &json!({}));
+            assert_eq!(view["isolation"], "full");
+            let gvisor = json!({"isolation": "gvisor"});
+            let detail = http.refused(&gvisor, "isolation_not_offered");
+            assert_eq!(detail, "it offers full for environment `one`");
+        }
         "checkpoints" => {
             let session = http.session(&json!({"checkpoints": "off"}));
             http.prints(&session, "x = 42");
@@ -596,6 +618,16 @@ fn options_over_mcp() {
             let text = refused["content"][0]["text"].as_str().unwrap();
             assert!(text.contains("there are: one, two"), "{text}");
         }
+        "isolation" => {
+            let made = mcp.call("create_session", &json!({"isolation": "full"}));
+            let id = &made["structuredContent"]["session_id"];
+            let cell = json!({"code": probe(option), "session_id": id});
+            let ran = mcp.call("run_python", &cell);
+            assert_eq!(ran["structuredContent"]["stdout"]["text"], "walls\n");
+            let refused = mcp.call("create_session", &json!({"isolation": "none"}));
+            let text = refused["content"][0]["text"].as_str().unwrap();
+            assert!(text.contains("environment `one` has: full"), "{text}");
+        }
         "checkpoints" => {
             mcp.run("x = 42");
             mcp.call("checkpoint", &json!({"name": "a"}));
@@ -683,6 +715,14 @@ async fn options_of_the_library() {
                 let other = two.session().await.unwrap();
                 assert_eq!(printed(&other, WHICH).await, LIMITED);
                 assert_eq!(printed(&session, WHICH).await, "one\n");
+            }
+            "isolation" => {
+                let open = Engine::builder(store.load("one").unwrap());
+                let engines = EngineSet::new(one.clone(), [open.without_walls().build()]);
+                let engine = engines.choose(None, Some("none"), None).unwrap();
+                let other = engine.session().await.unwrap();
+                assert_eq!(printed(&other, probe(option)).await, LIMITED);
+                assert_eq!(printed(&session, probe(option)).await, "walls\n");
             }
             "checkpoints" => {
                 printed(&session, "kept = 42").await;

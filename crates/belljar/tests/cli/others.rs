@@ -18,6 +18,8 @@ fn doctor_finds_that_sessions_can_run_here() {
         "uv",
         "python",
         "environments",
+        "gVisor",
+        "containers",
         "a session",
     ] {
         let line = |line: &str| {

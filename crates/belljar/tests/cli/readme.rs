@@ -128,6 +128,12 @@ fn the_examples_of_commands_run() {
 }
 
 #[test]
+fn the_examples_of_isolation_run() {
+    crate::support::bare();
+    run_examples("docs/choose-isolation.md", 1);
+}
+
+#[test]
 fn the_requests_of_api_run() {
     crate::support::bare();
     let model = ScriptedModel::start([
@@ -137,14 +143,17 @@ fn the_requests_of_api_run() {
         Scripted::text("FINAL: Half of it is 2108.5."),
         code("print(total)"),
         Scripted::text("FINAL: It is 4217."),
+        code("print(sum(int(line) for line in open('sales.csv')))"),
+        Scripted::text("FINAL: The sales are 4217 in all."),
         code("print(6 * 7)"),
         Scripted::text("FINAL: It is 42."),
         code("print(1)"),
+        code("print(2)"),
     ])
     .unwrap();
     let variables = [("BELLJAR_BASE_URL", model.base_url())];
     run_as_one("docs/api.md", &variables);
-    assert_eq!(model.requests().len(), 9);
+    assert_eq!(model.requests().len(), 12);
 }
 
 /// The settings that the pages show are settings.

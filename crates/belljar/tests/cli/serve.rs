@@ -148,6 +148,67 @@ fn quotas_of_tenants_are_set_and_shown() {
 }
 
 #[test]
+fn the_least_isolation_of_tenants_is_set_and_shown() {
+    let scratch = Scratch::new();
+    let tenants = |arguments: &[&str]| {
+        scratch.belljar(&[&["tenants"], arguments, &["--data", "service"]].concat())
+    };
+    let set = |least: &str| tenants(&["set", "team-7", "--least-isolation", least]);
+    set("gvisor").exits_with(0).prints("");
+    let list = || tenants(&["list"]).exits_with(0);
+    list().prints("team-7  least_isolation=gvisor\n");
+    let shown = tenants(&["show", "team-7"]).exits_with(0);
+    let rows: Vec<Vec<&str>> = shown.stdout.lines().map(columns).collect();
+    assert!(
+        rows.contains(&vec!["least_isolation", "gvisor", "-"]),
+        "{rows:?}"
+    );
+    for bad in ["unfiltered", "Full", "", "vm"] {
+        let ended = set(bad).exits_with(2);
+        ended.says("expected one of container, full, gvisor");
+    }
+    tenants(&["set", "team-7"]).exits_with(2).says("--quota");
+    let both = [
+        "set",
+        "team-7",
+        "--quota",
+        "runs=1",
+        "--least-isolation",
+        "full",
+    ];
+    tenants(&both).exits_with(0);
+    list().prints("team-7  runs=1 least_isolation=full\n");
+    set("none").exits_with(0);
+    list().prints("team-7  runs=1\n");
+    let audit = tenants(&["audit"]).exits_with(0);
+    let acts: Vec<Vec<&str>> = audit.stdout.lines().map(columns).collect();
+    let set: Vec<&str> = acts
+        .iter()
+        .filter(|act| act[2] == "isolation_set")
+        .map(|act| act[4])
+        .collect();
+    assert_eq!(set, ["none", "full", "gvisor"]);
+}
+
+/// `none` is never one of several: a client could choose it.
+#[test]
+fn a_service_offers_no_isolation_only_alone() {
+    let scratch = Scratch::new();
+    for (walls, said) in [
+        ("full,none", "`--walls none` cannot be offered with others"),
+        (
+            "none,gvisor",
+            "`--walls none` cannot be offered with others",
+        ),
+        ("full,full", "`--walls` has a value twice"),
+    ] {
+        let serve = ["serve", "--listen", "127.0.0.1:0", "--data", "service"];
+        let ended = scratch.belljar(&[&serve[..], &["--walls", walls]].concat());
+        ended.exits_with(2).says(said);
+    }
+}
+
+#[test]
 fn keys_are_made_listed_and_revoked() {
     let scratch = Scratch::new();
     let keys = |arguments: &[&str]| {

@@ -104,7 +104,7 @@ fn what_can_not_be_put_is_told_before_anything_starts() {
 
 /// More than was once held in memory.
 #[test]
-fn heavy_exec_takes_a_large_file_in_and_out() {
+fn exec_takes_a_large_file_in_and_out() {
     let scratch = Scratch::new();
     let large = File::create(scratch.path("large")).unwrap();
     large.set_len(300 << 20).unwrap();
@@ -117,7 +117,7 @@ fn heavy_exec_takes_a_large_file_in_and_out() {
 
 /// The same for a run, which keeps its files.
 #[test]
-fn heavy_run_takes_a_large_file_in_and_out() {
+fn run_takes_a_large_file_in_and_out() {
     let scratch = Scratch::new();
     let large = File::create(scratch.path("large")).unwrap();
     large.set_len(300 << 20).unwrap();

@@ -1,6 +1,8 @@
 //! Wrong things: exit code 2, and what to do.
 
-use crate::support::{Scratch, bare};
+use std::fs;
+
+use crate::support::{BELLJAR, Ended, Scratch, bare};
 
 #[test]
 fn exec_without_code_says_what_is_missing() {
@@ -90,11 +92,59 @@ fn hosts_that_can_not_be_allowed_are_refused() {
 fn walls_are_given_up_only_by_name() {
     let scratch = Scratch::new();
     let ended = scratch.exec(&["--walls=off", "1"]).exits_with(2);
-    ended.says("possible values: full, none");
+    ended.says("possible values: full, gvisor, none");
     let ended = scratch.exec(&["--walls=none", "print(1)"]).exits_with(0);
     let ended = ended.prints("1\n").says("--walls=none");
     ended.says("without isolation");
     let ended = scratch.exec(&["--walls=none", "--json", "print(1)"]);
     let lines = ended.exits_with(0).lines();
     assert_eq!(lines.last().unwrap()["walls"], "none");
+}
+
+/// A program in the place of gVisor's, for one test.
+fn runsc(scratch: &Scratch, script: &str) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let path = scratch.path("runsc");
+    fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+fn exec_in_gvisor(scratch: &Scratch, path: &str) -> Ended {
+    let mut command = scratch.prepare(BELLJAR);
+    command.env("PATH", path).args(["exec", "--env", bare()]);
+    let child = command.args(["--walls=gvisor", "print(1)"]).spawn();
+    scratch.finish(child.unwrap()).exits_with(2).prints("")
+}
+
+/// N3, G18: gVisor that is missing, too old, or not what it says it is.
+#[test]
+fn gvisor_that_can_not_be_trusted_is_refused_with_the_reason() {
+    let scratch = Scratch::new();
+    let ended = exec_in_gvisor(&scratch, "/nonexistent");
+    ended.says("`runsc` was not found in PATH").says("hint: ");
+
+    let path = format!("{}:/usr/bin:/bin", scratch.path("").display());
+    runsc(&scratch, "echo runsc version 0.0~20221219.0");
+    let ended = exec_in_gvisor(&scratch, &path);
+    ended
+        .says("0.0~20221219.0")
+        .says("2024 or later")
+        .says("hint: ");
+    runsc(&scratch, "echo no options; exit 2");
+    exec_in_gvisor(&scratch, &path).says("`runsc` did not start a sandbox");
+
+    // One that starts the steward as a process of this host.
+    let host = r#"
+if [ "$1" = --version ]; then echo runsc version release-20260101.0; exit; fi
+while [ "$1" != --bundle ]; do shift; done
+exec /usr/bin/env python3 -I -c 'import sys; sys.path.insert(0, sys.argv[1]); from belljar_guest.steward import main; main()' "$2/../../driver"
+"#;
+    runsc(&scratch, host);
+    let ended = exec_in_gvisor(&scratch, &path);
+    ended.says("not closed enough").says("this host's kernel");
+    runsc(
+        &scratch,
+        "if [ \"$1\" = --version ]; then echo release-20260101.0; else echo no such platform >&2; exit 1; fi",
+    );
+    exec_in_gvisor(&scratch, &path).says("no such platform");
 }

@@ -67,6 +67,7 @@ class AsyncBelljar:
         packages: Sequence[str] | None = None,
         mounts: Sequence[str] | None = None,
         environment: str | None = None,
+        isolation: _core.Isolation | None = None,
         name: str | None = None,
         metadata: Mapping[str, str] | None = None,
         ttl: int | None = None,
@@ -76,21 +77,25 @@ class AsyncBelljar:
         """Starts a session. Omitted options have the service's defaults.
 
         `allow` lists hosts that it may reach, `packages` those that its code may require. `mounts` are directories
-        that the service offers, in `/data/NAME`, and `environment` is one that it offers. `name` and `metadata` are
-        labels; after `ttl` seconds, the session ends. `variables` and `secrets` are environment variables; the service
-        stores no secret, and replaces its value in output.
+        that the service offers, in `/data/NAME`; `environment` and `isolation` are each one that it offers. `name` and
+        `metadata` are labels; after `ttl` seconds, the session ends. `variables` and `secrets` are environment
+        variables; the service stores no secret, and replaces its value in output.
         """
+        more = {"checkpoints": checkpoints, "environment": environment, "isolation": isolation}
         label = {**_core.label(name, metadata, ttl), **_core.variables(variables, secrets)}
-        body = _core.new_session(
-            limits, allow, packages, mounts, checkpoints=checkpoints, environment=environment, **label
-        )
+        body = _core.new_session(limits, allow, packages, mounts, **more, **label)
         return self._hold(await self._ask(models.SessionView, Call.change("POST", "/v1/sessions", json=body)))
 
     async def session_from_snapshot(
-        self, snapshot: bytes | str | os.PathLike[str], *, environment: str | None = None
+        self,
+        snapshot: bytes | str | os.PathLike[str],
+        *,
+        environment: str | None = None,
+        isolation: _core.Isolation | None = None,
     ) -> AsyncSession:
         """Starts a session from a snapshot: its bytes, or the path of its file."""
-        query = {} if environment is None else {"environment": environment}
+        asked = {"environment": environment, "isolation": isolation}
+        query = {name: value for name, value in asked.items() if value is not None}
         upload = _core.source(snapshot)
         headers = {"Content-Type": "application/vnd.belljar.snapshot"}
         call = Call.change("POST", "/v1/sessions/from-snapshot", upload=upload, headers=headers, query=query)
@@ -118,6 +123,7 @@ class AsyncBelljar:
         files: Sequence[_core.RunFile] = (),
         model: str | None = None,
         environment: str | None = None,
+        isolation: _core.Isolation | None = None,
         language: models.Language | None = None,
         budget: _core.Budget | None = None,
         approvals: _core.Policy | None = None,
@@ -130,6 +136,7 @@ class AsyncBelljar:
             files,
             model=model,
             environment=environment,
+            isolation=isolation,
             language=language,
             budget=budget,
             approvals=approvals,

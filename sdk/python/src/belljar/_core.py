@@ -127,6 +127,8 @@ EventT = TypeVar("EventT")
 WhenBusy = Literal["wait", "refuse"]
 OnFailure = Literal["keep", "restore"]
 Checkpoints = Literal["off", "auto", "every"]
+Isolation = Literal["container", "full", "gvisor"]
+"""Isolation of a session, the weakest first."""
 Policy = Literal["never", "risky", "always"]
 Tool = models.ToolAsked
 RunFile = Union[str, "os.PathLike[str]", "tuple[str, bytes]"]

@@ -59,7 +59,7 @@ class Subject(Model):
     """The subject of an approval.
 
     - `cell`: That a cell runs.
-    - `command`: That a command runs, outside of a run.
+    - `command`: That a command runs.
     - `call`: That a tool is called: by code which runs, or by the model itself.
     """
 
@@ -368,7 +368,7 @@ class Traffic(Model):
     """Denials that were only counted, because their channel was full."""
 
 
-Walls = Annotated[Literal["full", "unfiltered", "container", "none"], _Word]
+Walls = Annotated[Literal["full", "unfiltered", "container", "gvisor", "none"], _Word]
 """The isolation of the cell."""
 
 
@@ -782,6 +782,28 @@ Computation = Annotated[Literal["total", "average", "median", "distinct", "large
 """A computation over many values."""
 
 
+class ShareView(Model):
+    """A share link, without its token."""
+
+    created_at: int
+    """Creation time, in seconds since 1970."""
+
+    id: str
+
+    key: str
+    """Prefix of the key that made it."""
+
+    step: int | None = None
+    """The one step that it shows; without it, it shows the run."""
+
+
+class CreatedShare(ShareView):
+    """A new share link."""
+
+    token: str
+    """Its token, not shown again. The page is `/#/shared/TOKEN`."""
+
+
 class Decision(Model):
     """A person's decision.
 
@@ -896,6 +918,10 @@ class ExitReason(Model):
     """Which. Only with `budget`."""
 
 
+Weakness = Annotated[Literal["other_row", "other_column", "other_measure", "other_unit", "outdated", "incidental"], _Word]
+"""What speaks against the place where a value was seen."""
+
+
 class Seen(Model):
     """Where a value was seen.
 
@@ -918,6 +944,9 @@ class Seen(Model):
 
     rounded: bool | None = None
     """Whether the output has more digits. Only with `output`."""
+
+    weak: Weakness | None = None
+    """Why the output shows the same digits, but not what the answer says; left out if nothing speaks against it. Only with `output`."""
 
 
 class Evidence(Model):
@@ -1291,6 +1320,9 @@ class SessionView(Model):
 
     id: str
 
+    isolation: str
+    """Isolation of the session."""
+
     lease: LeaseView | None = None
 
     limits: LimitsView
@@ -1365,6 +1397,19 @@ class Interrupted(Model):
     """False if no cell was running."""
 
 
+class IsolationView(Model):
+    """An isolation tier that a session may choose."""
+
+    capabilities: list[str]
+    """What its sessions can do, by name; the rest is refused."""
+
+    environments: list[str]
+    """Environments that have it."""
+
+    name: str
+    """Isolation of the session."""
+
+
 Language = Annotated[Literal["english", "chinese"], _Word]
 """A language of text for people or models."""
 
@@ -1412,6 +1457,9 @@ class Me(Model):
 
     is_admin_address: bool
     """Whether this is the admin address, which has `/v1/admin`, but neither runs nor sessions."""
+
+    isolation: list[IsolationView]
+    """Isolation that a session may choose, the default first."""
 
     models: list[str]
     """Models for runs, the default first."""
@@ -1619,11 +1667,21 @@ class Reply(Model):
     """Reasoning with the server's signature, which must go back unchanged with this reply."""
 
 
+class RunLabelView(Model):
+    """What people call a run."""
+
+    tags: list[str]
+    """Tags of the run, sorted."""
+
+    title: str | None = None
+    """Title that somebody gave the run."""
+
+
 RunState = Annotated[Literal["running", "waits", "answered", "unverified", "ended", "interrupted"], _Word]
 """State of a run."""
 
 
-class RunBrief(Model):
+class RunBrief(RunLabelView):
     """A run in a list."""
 
     created_at: int
@@ -1724,6 +1782,9 @@ class Start(Model):
 
     environment: str | None = None
     """The environment of its session, by its name; by default the agent's first."""
+
+    isolation: Walls | None = None
+    """The isolation of its session; by default that of the environment's first engine."""
 
     client: RunClient | None = None
     """The program that a person gave the task in, and decides in, if it named itself."""
@@ -2094,6 +2155,9 @@ class RunView(RunBrief):
 
     evidence: list[Evidence]
 
+    isolation: str | None = None
+    """Isolation of the session."""
+
     language: Language
 
     last_output: str | None = None
@@ -2120,6 +2184,40 @@ class SessionPage(Model):
     sessions: list[SessionView]
 
 
+class ShareList(Model):
+    """Share links of a run."""
+
+    shares: list[ShareView]
+    """Oldest first."""
+
+
+class SharedRun(Model):
+    """A run as a share link shows it."""
+
+    answer: str | None = None
+    """Answer; not for a link to a step."""
+
+    evidence: list[Evidence]
+
+    last_output: str | None = None
+    """Last output of a run without an answer. It is not an answer."""
+
+    model: str
+
+    reason: ExitReason | None = None
+
+    spent: Spent | None = None
+
+    state: RunState
+
+    step: int | None = None
+    """The one step that the link shows; without it, it shows the run."""
+
+    task: str
+
+    title: str | None = None
+
+
 class StepView(Model):
     """One turn of the model as parsed, and its effects."""
 
@@ -2129,6 +2227,9 @@ class StepView(Model):
     calls: list[CallView]
     """Tool calls, in order."""
 
+    cost: float | None = None
+    """Cost of the step, in the currency of the model's prices; absent if they are unknown."""
+
     note: str | None = None
     """Note for the model, such as why its code was not run."""
 
@@ -2137,6 +2238,9 @@ class StepView(Model):
 
     thought: str | None = None
     """Thoughts of the model, if it gave any."""
+
+    tokens: int
+    """Input and output tokens of the step."""
 
     understood: bool
     """False if the reply was not understood."""
@@ -2151,5 +2255,22 @@ class StepPage(Model):
     steps: list[StepView]
 
 
-ToolAsked = Annotated[Literal["plan", "read_file"], _Word]
+class Turn(RunBrief):
+    """One run of a conversation."""
+
+    answer: str | None = None
+    """Its answer, if it has ended with one."""
+
+
+class Thread(Model):
+    """The conversation that a run is a turn of."""
+
+    earlier: list[Turn]
+    """The runs that it continues, oldest first. A deleted one ends the list."""
+
+    later: list[Turn]
+    """The runs that continue its end, oldest first; of several, the newest."""
+
+
+ToolAsked = Annotated[Literal["plan", "read_file", "run_command"], _Word]
 """A tool of the host."""

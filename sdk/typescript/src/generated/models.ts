@@ -545,6 +545,11 @@ export interface components {
             environment?: string | null;
             /** @description Files for the workspace. */
             files?: components["schemas"]["FileGiven"][];
+            /**
+             * @description One of the isolation tiers that the service offers [default: its first, or the tenant's minimum].
+             * @enum {string|null}
+             */
+            isolation?: "container" | "full" | "gvisor" | null;
             language?: components["schemas"]["Language"];
             /** @description One of the models that the service offers. */
             model?: string | null;
@@ -558,6 +563,11 @@ export interface components {
             checkpoints?: components["schemas"]["CheckpointPolicy"] | null;
             /** @description One of the environments that the service offers. */
             environment?: string | null;
+            /**
+             * @description One of the isolation tiers that the service offers [default: its first, or the tenant's minimum].
+             * @enum {string|null}
+             */
+            isolation?: "container" | "full" | "gvisor" | null;
             /** @description Resource limits, at most the service's maximum. */
             limits?: components["schemas"]["LimitsAsked"];
             /** @description Metadata: at most 16 strings. A change replaces all of it. */
@@ -584,6 +594,19 @@ export interface components {
             variables?: {
                 [key: string]: string;
             };
+        };
+        /** @description A share link to create. */
+        CreateShare: {
+            /**
+             * Format: int32
+             * @description The one step to show; without it, the link shows the run.
+             */
+            step?: number | null;
+        };
+        /** @description A new share link. */
+        CreatedShare: components["schemas"]["ShareView"] & {
+            /** @description Its token, not shown again. The page is `/#/shared/TOKEN`. */
+            token: string;
         };
         /** @description Decision about a pending approval. */
         Decide: {
@@ -1111,6 +1134,18 @@ export interface components {
             /** @description False if no cell was running. */
             interrupted: boolean;
         };
+        /** @description An isolation tier that a session may choose. */
+        IsolationView: {
+            /** @description What its sessions can do, by name; the rest is refused. */
+            capabilities: string[];
+            /** @description Environments that have it. */
+            environments: string[];
+            /**
+             * @description Isolation of the session.
+             * @enum {string}
+             */
+            name: "none" | "unfiltered" | "container" | "full" | "gvisor";
+        };
         /** @description A language of text for people or models. */
         Language: "english" | "chinese";
         /**
@@ -1212,6 +1247,8 @@ export interface components {
             environments: string[];
             /** @description Whether this is the admin address, which has `/v1/admin`, but neither runs nor sessions. */
             isAdminAddress: boolean;
+            /** @description Isolation that a session may choose, the default first. */
+            isolation: components["schemas"]["IsolationView"][];
             /** @description Models for runs, the default first. */
             models: string[];
             /** @description Scopes of the key. */
@@ -1568,6 +1605,61 @@ export interface components {
             /** @description Reasoning with the server's signature, which must go back unchanged with this reply. */
             sealedThinking?: unknown[];
         };
+        /** @description A cell, or a call of another tool. */
+        ReproducedCell: {
+            /**
+             * Format: uint32
+             * @description The step.
+             */
+            step: number;
+            /**
+             * Format: uint32
+             * @description The number of the cell; none for another tool.
+             */
+            cell?: number | null;
+            /** @description The comparison of all that it showed: text, images, exception. */
+            verdict: components["schemas"]["Verdict"];
+        };
+        /** @description A file that the run made. */
+        ReproducedFile: {
+            /** @description Its path in the workspace. */
+            path: string;
+            /** @description The comparison of its contents. */
+            verdict: components["schemas"]["Verdict"];
+        };
+        /** @description A value of the answer. */
+        ReproducedValue: {
+            /** @description As it stands in the answer. */
+            value: string;
+            /**
+             * Format: uint32
+             * @description The step that printed it.
+             */
+            step: number;
+            /**
+             * Format: uint32
+             * @description The cell that printed it.
+             */
+            cell?: number | null;
+            /** @description The comparison. */
+            verdict: components["schemas"]["Verdict"];
+            /** @description The line of the run's output that has it. */
+            recorded: string;
+            /** @description The line in its place, if it is another one now. */
+            now?: string | null;
+        };
+        /**
+         * @description What came of running the code of a run again: twice, each time in a new session with the files
+         *     that the run started with. Calls of tools get the answers that they got in the run.
+         */
+        Reproduction: {
+            /** @description The values of the answer that an output shows. */
+            values: components["schemas"]["ReproducedValue"][];
+            /** @description The files that the run made. */
+            files: components["schemas"]["ReproducedFile"][];
+            /** @description The cells, and the calls of other tools. */
+            cells: components["schemas"]["ReproducedCell"][];
+        };
         /** @description The checkpoint to restore, by cell or by name. */
         RestoreCheckpoint: {
             /**
@@ -1585,8 +1677,13 @@ export interface components {
             /** @description The modules that it imports: of dotted names the first part. */
             imports: string[];
         };
+        /** @description A run to start again. */
+        RunAgain: {
+            /** @description Task for the model [default: the task of that run]. */
+            task?: string | null;
+        };
         /** @description A run in a list. */
-        RunBrief: {
+        RunBrief: components["schemas"]["RunLabelView"] & {
             /**
              * Format: int64
              * @description Creation time, in seconds since 1970.
@@ -1858,6 +1955,13 @@ export interface components {
             /** @constant */
             kind: "ended";
         });
+        /** @description What people call a run. */
+        RunLabelView: {
+            /** @description Tags of the run, sorted. */
+            tags: string[];
+            /** @description Title that somebody gave the run. */
+            title?: string | null;
+        };
         /** @description A page of runs. */
         RunPage: {
             /** @description Cursor of the next page; absent on the last page. */
@@ -1884,6 +1988,11 @@ export interface components {
              */
             events: number;
             evidence: components["schemas"]["Evidence"][];
+            /**
+             * @description Isolation of the session.
+             * @enum {string}
+             */
+            isolation?: "none" | "unfiltered" | "container" | "full" | "gvisor";
             language: components["schemas"]["Language"];
             /** @description Last output of a run without an answer. It is not an answer. */
             lastOutput?: string | null;
@@ -1918,6 +2027,8 @@ export interface components {
              * @default false
              */
             rounded: boolean;
+            /** @description Why the output shows the same digits, but not what the answer says; left out if nothing speaks against it. */
+            weak?: components["schemas"]["Weakness"] | null;
         } | {
             /** @constant */
             kind: "task";
@@ -1976,6 +2087,11 @@ export interface components {
             /** @description Id of the session that this is a fork of. */
             forkedFrom?: string | null;
             id: string;
+            /**
+             * @description Isolation of the session.
+             * @enum {string}
+             */
+            isolation: "none" | "unfiltered" | "container" | "full" | "gvisor";
             lease?: components["schemas"]["LeaseView"] | null;
             limits: components["schemas"]["LimitsView"];
             /** @description Why a restart of the service lost the session, if it did. */
@@ -1999,6 +2115,46 @@ export interface components {
         /** @description New approval policy. */
         SetPolicy: {
             approvals: components["schemas"]["PolicyAsked"];
+        };
+        /** @description Share links of a run. */
+        ShareList: {
+            /** @description Oldest first. */
+            shares: components["schemas"]["ShareView"][];
+        };
+        /** @description A share link, without its token. */
+        ShareView: {
+            /**
+             * Format: int64
+             * @description Creation time, in seconds since 1970.
+             */
+            createdAt: number;
+            id: string;
+            /** @description Prefix of the key that made it. */
+            key: string;
+            /**
+             * Format: int32
+             * @description The one step that it shows; without it, it shows the run.
+             */
+            step?: number | null;
+        };
+        /** @description A run as a share link shows it. */
+        SharedRun: {
+            /** @description Answer; not for a link to a step. */
+            answer?: string | null;
+            evidence: components["schemas"]["Evidence"][];
+            /** @description Last output of a run without an answer. It is not an answer. */
+            lastOutput?: string | null;
+            model: string;
+            reason?: components["schemas"]["ExitReason"];
+            spent?: components["schemas"]["Spent"];
+            state: components["schemas"]["RunState"];
+            /**
+             * Format: int32
+             * @description The one step that the link shows; without it, it shows the run.
+             */
+            step?: number | null;
+            task: string;
+            title?: string | null;
         };
         /** @description A piece of a row. */
         ShownPart: {
@@ -2153,6 +2309,8 @@ export interface components {
             parent?: components["schemas"]["Parent"] | null;
             /** @description The environment of its session, by its name; by default the agent's first. */
             environment?: string | null;
+            /** @description The isolation of its session; by default that of the environment's first engine. */
+            isolation?: components["schemas"]["Walls"] | null;
             /** @description The program that a person gave the task in, and decides in, if it named itself. */
             client?: components["schemas"]["RunClient"] | null;
         };
@@ -2170,6 +2328,11 @@ export interface components {
             answer?: string | null;
             /** @description Tool calls, in order. */
             calls: components["schemas"]["CallView"][];
+            /**
+             * Format: double
+             * @description Cost of the step, in the currency of the model's prices; absent if they are unknown.
+             */
+            cost?: number | null;
             /** @description Note for the model, such as why its code was not run. */
             note?: string | null;
             /**
@@ -2179,6 +2342,11 @@ export interface components {
             number: number;
             /** @description Thoughts of the model, if it gave any. */
             thought?: string | null;
+            /**
+             * Format: int64
+             * @description Input and output tokens of the step.
+             */
+            tokens: number;
             /** @description False if the reply was not understood. */
             understood: boolean;
         };
@@ -2239,6 +2407,13 @@ export interface components {
             /** Format: int32 */
             rows: number;
         };
+        /** @description The conversation that a run is a turn of. */
+        Thread: {
+            /** @description The runs that it continues, oldest first. A deleted one ends the list. */
+            earlier: components["schemas"]["Turn"][];
+            /** @description The runs that continue its end, oldest first; of several, the newest. */
+            later: components["schemas"]["Turn"][];
+        };
         /** @description The answer to a call by code of a cell. */
         ToolAnswer: {
             /** @constant */
@@ -2278,7 +2453,7 @@ export interface components {
          * @description A tool of the host.
          * @enum {string}
          */
-        ToolAsked: "plan" | "read_file";
+        ToolAsked: "plan" | "read_file" | "run_command";
         /** @description A call by a model. */
         ToolCall: {
             /**
@@ -2323,6 +2498,18 @@ export interface components {
              * @description Denials that were only counted, because their channel was full.
              */
             denialsUnreported: number;
+        };
+        /** @description One run of a conversation. */
+        Turn: components["schemas"]["RunBrief"] & {
+            /** @description Its answer, if it has ended with one. */
+            answer?: string | null;
+        };
+        /** @description Changes of the title or the tags of a run. */
+        UpdateRun: {
+            /** @description New tags instead of the current ones. */
+            tags?: string[] | null;
+            /** @description Title, shown instead of the task; an empty one is removed. */
+            title?: string | null;
         };
         /** @description Requested changes of a session. Omitted fields stay as they are. */
         UpdateSession: {
@@ -2386,8 +2573,12 @@ export interface components {
              */
             processes?: number | null;
         };
+        /** @description A comparison with the run. */
+        Verdict: "identical" | "changed" | "not_deterministic" | "not_run";
         /** @description The isolation of the cell. */
-        Walls: "full" | "unfiltered" | "container" | "none";
+        Walls: "full" | "unfiltered" | "container" | "gvisor" | "none";
+        /** @description What speaks against the place where a value was seen. */
+        Weakness: "other_row" | "other_column" | "other_measure" | "other_unit" | "outdated" | "incidental";
         /**
          * @description What to do with a new cell if another one is running.
          * @enum {string}
@@ -2439,6 +2630,8 @@ export type CreateCheckpoint = components['schemas']['CreateCheckpoint'];
 export type CreateNamespace = components['schemas']['CreateNamespace'];
 export type CreateRun = components['schemas']['CreateRun'];
 export type CreateSession = components['schemas']['CreateSession'];
+export type CreateShare = components['schemas']['CreateShare'];
+export type CreatedShare = components['schemas']['CreatedShare'];
 export type Decide = components['schemas']['Decide'];
 export type Decision = components['schemas']['Decision'];
 export type DecisionAsked = components['schemas']['DecisionAsked'];
@@ -2472,6 +2665,7 @@ export type ForkSession = components['schemas']['ForkSession'];
 export type Forks = components['schemas']['Forks'];
 export type GrantedTool = components['schemas']['GrantedTool'];
 export type Interrupted = components['schemas']['Interrupted'];
+export type IsolationView = components['schemas']['IsolationView'];
 export type Language = components['schemas']['Language'];
 export type LeaseEnd = components['schemas']['LeaseEnd'];
 export type LeaseView = components['schemas']['LeaseView'];
@@ -2509,13 +2703,19 @@ export type Remedy = components['schemas']['Remedy'];
 export type RemedyOption = components['schemas']['RemedyOption'];
 export type RenameFile = components['schemas']['RenameFile'];
 export type Reply = components['schemas']['Reply'];
+export type ReproducedCell = components['schemas']['ReproducedCell'];
+export type ReproducedFile = components['schemas']['ReproducedFile'];
+export type ReproducedValue = components['schemas']['ReproducedValue'];
+export type Reproduction = components['schemas']['Reproduction'];
 export type RestoreCheckpoint = components['schemas']['RestoreCheckpoint'];
 export type Risk = components['schemas']['Risk'];
+export type RunAgain = components['schemas']['RunAgain'];
 export type RunBrief = components['schemas']['RunBrief'];
 export type RunCell = components['schemas']['RunCell'];
 export type RunClient = components['schemas']['RunClient'];
 export type RunCommand = components['schemas']['RunCommand'];
 export type RunEvent = components['schemas']['RunEvent'];
+export type RunLabelView = components['schemas']['RunLabelView'];
 export type RunPage = components['schemas']['RunPage'];
 export type RunState = components['schemas']['RunState'];
 export type RunView = components['schemas']['RunView'];
@@ -2525,6 +2725,9 @@ export type SessionState = components['schemas']['SessionState'];
 export type SessionView = components['schemas']['SessionView'];
 export type SetBy = components['schemas']['SetBy'];
 export type SetPolicy = components['schemas']['SetPolicy'];
+export type ShareList = components['schemas']['ShareList'];
+export type ShareView = components['schemas']['ShareView'];
+export type SharedRun = components['schemas']['SharedRun'];
 export type ShownPart = components['schemas']['ShownPart'];
 export type ShownRow = components['schemas']['ShownRow'];
 export type ShownSubject = components['schemas']['ShownSubject'];
@@ -2537,15 +2740,20 @@ export type Stream = components['schemas']['Stream'];
 export type Subject = components['schemas']['Subject'];
 export type TaskFile = components['schemas']['TaskFile'];
 export type TerminalSizeAsked = components['schemas']['TerminalSizeAsked'];
+export type Thread = components['schemas']['Thread'];
 export type ToolAnswer = components['schemas']['ToolAnswer'];
 export type ToolAsked = components['schemas']['ToolAsked'];
 export type ToolCall = components['schemas']['ToolCall'];
 export type ToolEffects = components['schemas']['ToolEffects'];
 export type Traffic = components['schemas']['Traffic'];
+export type Turn = components['schemas']['Turn'];
+export type UpdateRun = components['schemas']['UpdateRun'];
 export type UpdateSession = components['schemas']['UpdateSession'];
 export type Usage = components['schemas']['Usage'];
 export type UseView = components['schemas']['UseView'];
+export type Verdict = components['schemas']['Verdict'];
 export type Walls = components['schemas']['Walls'];
+export type Weakness = components['schemas']['Weakness'];
 export type WhenBusyAsked = components['schemas']['WhenBusyAsked'];
 export type $defs = Record<string, never>;
 export type operations = Record<string, never>;

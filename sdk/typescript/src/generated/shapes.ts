@@ -118,7 +118,8 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "names": "NameInfo"
   },
   "Me": {
-    "budget": "Budget"
+    "budget": "Budget",
+    "isolation": "IsolationView"
   },
   "NamespaceList": {
     "namespaces": "NamespaceView"
@@ -147,6 +148,11 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "tool_calls": "ToolCall",
     "finish": "Finish",
     "usage": "Usage"
+  },
+  "Reproduction": {
+    "values": "ReproducedValue",
+    "files": "ReproducedFile",
+    "cells": "ReproducedCell"
   },
   "Risk": {
     "findings": "Finding"
@@ -225,6 +231,14 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "packages": "PackagesView",
     "use": "UseView"
   },
+  "ShareList": {
+    "shares": "ShareView"
+  },
+  "SharedRun": {
+    "evidence": "Evidence",
+    "reason": "ExitReason",
+    "spent": "Spent"
+  },
   "ShownRow": {
     "parts": "ShownPart"
   },
@@ -256,10 +270,17 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
   "TaskFile": {
     "contents": "BlobRef"
   },
+  "Thread": {
+    "earlier": "Turn",
+    "later": "Turn"
+  },
   "ToolAnswer.large": {
     "json": "BlobRef"
   },
   "ToolAnswer.kept": {
     "data": "BlobRef"
+  },
+  "Turn": {
+    "parent": "ParentView"
   }
 };

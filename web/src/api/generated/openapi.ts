@@ -78,7 +78,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists runs, newest first. */
+        /**
+         * Lists runs, newest first.
+         * @description A page of a search may have fewer runs than requested, or none, and still have a `next_cursor`: each request looks
+         *     at a limited number of runs.
+         */
         get: operations["list_runs"];
         put?: never;
         /** Starts a run, which continues without its client. */
@@ -106,6 +110,27 @@ export interface paths {
          *     tenant is running.
          */
         delete: operations["delete_run"];
+        options?: never;
+        head?: never;
+        /** Changes title or tags of a run. Omitted ones stay unchanged. */
+        patch: operations["update_run"];
+        trace?: never;
+    };
+    "/v1/runs/{id}/again": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Starts a run again: a new run with the same files, model and budget, and the same or another task.
+         * @description A run that continues another one continues it again, from the same step.
+         */
+        post: operations["run_again"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -315,6 +340,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{id}/reproduce": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Runs the code of an ended run again and compares its values.
+         * @description The code runs twice, each time in a new session with the files that the run started with. Calls of tools get their
+         *     recorded answers. The stream has events `progress` (`done`, `all`) and ends with `reproduction`, or with `problem`.
+         *     Whoever leaves the stream ends it.
+         */
+        post: operations["reproduce_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs/{id}/resume": {
         parameters: {
             query?: never;
@@ -332,6 +379,45 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/runs/{id}/shares": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the share links of a run. */
+        get: operations["list_shares"];
+        put?: never;
+        /**
+         * Creates a share link: a read-only view of a run, or of one step, for whoever has its token.
+         * @description The view has the task, the answer with its evidence, and the steps, as they are when somebody looks. It has no
+         *     files, and nothing else of the tenant. A link to one step has the task and that step.
+         */
+        post: operations["create_share"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/shares/{share}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Revokes a share link: it shows nothing from then on. */
+        delete: operations["revoke_share"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/runs/{id}/steps": {
         parameters: {
             query?: never;
@@ -341,6 +427,23 @@ export interface paths {
         };
         /** Lists the parsed steps of a run, with outcomes of cells. */
         get: operations["list_steps"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/runs/{id}/thread": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the conversation that a run is a turn of: the runs that it continues, and those that continue its end. */
+        get: operations["show_thread"];
         put?: never;
         post?: never;
         delete?: never;
@@ -986,6 +1089,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/shared": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows a shared run, to whoever has the token of its link: `Authorization: Bearer TOKEN`. */
+        get: operations["show_shared"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/shared/steps": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the parsed steps of a shared run, with outcomes of cells; of a link to a step, that step. */
+        get: operations["list_shared_steps"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1532,6 +1669,11 @@ export interface components {
             environment?: string | null;
             /** @description Files for the workspace. */
             files?: components["schemas"]["FileGiven"][];
+            /**
+             * @description One of the isolation tiers that the service offers [default: its first, or the tenant's minimum].
+             * @enum {string|null}
+             */
+            isolation?: "container" | "full" | "gvisor" | null;
             language?: components["schemas"]["Language"];
             /** @description One of the models that the service offers. */
             model?: string | null;
@@ -1545,6 +1687,11 @@ export interface components {
             checkpoints?: components["schemas"]["CheckpointPolicy"] | null;
             /** @description One of the environments that the service offers. */
             environment?: string | null;
+            /**
+             * @description One of the isolation tiers that the service offers [default: its first, or the tenant's minimum].
+             * @enum {string|null}
+             */
+            isolation?: "container" | "full" | "gvisor" | null;
             /** @description Resource limits, at most the service's maximum. */
             limits?: components["schemas"]["LimitsAsked"];
             /** @description Metadata: at most 16 strings. A change replaces all of it. */
@@ -1571,6 +1718,19 @@ export interface components {
             variables?: {
                 [key: string]: string;
             };
+        };
+        /** @description A share link to create. */
+        CreateShare: {
+            /**
+             * Format: int32
+             * @description The one step to show; without it, the link shows the run.
+             */
+            step?: number | null;
+        };
+        /** @description A new share link. */
+        CreatedShare: components["schemas"]["ShareView"] & {
+            /** @description Its token, not shown again. The page is `/#/shared/TOKEN`. */
+            token: string;
         };
         /** @description Decision about a pending approval. */
         Decide: {
@@ -2098,6 +2258,18 @@ export interface components {
             /** @description False if no cell was running. */
             interrupted: boolean;
         };
+        /** @description An isolation tier that a session may choose. */
+        IsolationView: {
+            /** @description What its sessions can do, by name; the rest is refused. */
+            capabilities: string[];
+            /** @description Environments that have it. */
+            environments: string[];
+            /**
+             * @description Isolation of the session.
+             * @enum {string}
+             */
+            name: "none" | "unfiltered" | "container" | "full" | "gvisor";
+        };
         /** @description A language of text for people or models. */
         Language: "english" | "chinese";
         /**
@@ -2199,6 +2371,8 @@ export interface components {
             environments: string[];
             /** @description Whether this is the admin address, which has `/v1/admin`, but neither runs nor sessions. */
             is_admin_address: boolean;
+            /** @description Isolation that a session may choose, the default first. */
+            isolation: components["schemas"]["IsolationView"][];
             /** @description Models for runs, the default first. */
             models: string[];
             /** @description Scopes of the key. */
@@ -2555,6 +2729,61 @@ export interface components {
             /** @description Reasoning with the server's signature, which must go back unchanged with this reply. */
             sealed_thinking?: unknown[];
         };
+        /** @description A cell, or a call of another tool. */
+        ReproducedCell: {
+            /**
+             * Format: uint32
+             * @description The step.
+             */
+            step: number;
+            /**
+             * Format: uint32
+             * @description The number of the cell; none for another tool.
+             */
+            cell?: number | null;
+            /** @description The comparison of all that it showed: text, images, exception. */
+            verdict: components["schemas"]["Verdict"];
+        };
+        /** @description A file that the run made. */
+        ReproducedFile: {
+            /** @description Its path in the workspace. */
+            path: string;
+            /** @description The comparison of its contents. */
+            verdict: components["schemas"]["Verdict"];
+        };
+        /** @description A value of the answer. */
+        ReproducedValue: {
+            /** @description As it stands in the answer. */
+            value: string;
+            /**
+             * Format: uint32
+             * @description The step that printed it.
+             */
+            step: number;
+            /**
+             * Format: uint32
+             * @description The cell that printed it.
+             */
+            cell?: number | null;
+            /** @description The comparison. */
+            verdict: components["schemas"]["Verdict"];
+            /** @description The line of the run's output that has it. */
+            recorded: string;
+            /** @description The line in its place, if it is another one now. */
+            now?: string | null;
+        };
+        /**
+         * @description What came of running the code of a run again: twice, each time in a new session with the files
+         *     that the run started with. Calls of tools get the answers that they got in the run.
+         */
+        Reproduction: {
+            /** @description The values of the answer that an output shows. */
+            values: components["schemas"]["ReproducedValue"][];
+            /** @description The files that the run made. */
+            files: components["schemas"]["ReproducedFile"][];
+            /** @description The cells, and the calls of other tools. */
+            cells: components["schemas"]["ReproducedCell"][];
+        };
         /** @description The checkpoint to restore, by cell or by name. */
         RestoreCheckpoint: {
             /**
@@ -2572,8 +2801,13 @@ export interface components {
             /** @description The modules that it imports: of dotted names the first part. */
             imports: string[];
         };
+        /** @description A run to start again. */
+        RunAgain: {
+            /** @description Task for the model [default: the task of that run]. */
+            task?: string | null;
+        };
         /** @description A run in a list. */
-        RunBrief: {
+        RunBrief: components["schemas"]["RunLabelView"] & {
             /**
              * Format: int64
              * @description Creation time, in seconds since 1970.
@@ -2845,6 +3079,13 @@ export interface components {
             /** @constant */
             kind: "ended";
         });
+        /** @description What people call a run. */
+        RunLabelView: {
+            /** @description Tags of the run, sorted. */
+            tags: string[];
+            /** @description Title that somebody gave the run. */
+            title?: string | null;
+        };
         /** @description A page of runs. */
         RunPage: {
             /** @description Cursor of the next page; absent on the last page. */
@@ -2871,6 +3112,11 @@ export interface components {
              */
             events: number;
             evidence: components["schemas"]["Evidence"][];
+            /**
+             * @description Isolation of the session.
+             * @enum {string}
+             */
+            isolation?: "none" | "unfiltered" | "container" | "full" | "gvisor";
             language: components["schemas"]["Language"];
             /** @description Last output of a run without an answer. It is not an answer. */
             last_output?: string | null;
@@ -2905,6 +3151,8 @@ export interface components {
              * @default false
              */
             rounded: boolean;
+            /** @description Why the output shows the same digits, but not what the answer says; left out if nothing speaks against it. */
+            weak?: components["schemas"]["Weakness"] | null;
         } | {
             /** @constant */
             kind: "task";
@@ -2963,6 +3211,11 @@ export interface components {
             /** @description Id of the session that this is a fork of. */
             forked_from?: string | null;
             id: string;
+            /**
+             * @description Isolation of the session.
+             * @enum {string}
+             */
+            isolation: "none" | "unfiltered" | "container" | "full" | "gvisor";
             lease?: components["schemas"]["LeaseView"] | null;
             limits: components["schemas"]["LimitsView"];
             /** @description Why a restart of the service lost the session, if it did. */
@@ -2986,6 +3239,46 @@ export interface components {
         /** @description New approval policy. */
         SetPolicy: {
             approvals: components["schemas"]["PolicyAsked"];
+        };
+        /** @description Share links of a run. */
+        ShareList: {
+            /** @description Oldest first. */
+            shares: components["schemas"]["ShareView"][];
+        };
+        /** @description A share link, without its token. */
+        ShareView: {
+            /**
+             * Format: int64
+             * @description Creation time, in seconds since 1970.
+             */
+            created_at: number;
+            id: string;
+            /** @description Prefix of the key that made it. */
+            key: string;
+            /**
+             * Format: int32
+             * @description The one step that it shows; without it, it shows the run.
+             */
+            step?: number | null;
+        };
+        /** @description A run as a share link shows it. */
+        SharedRun: {
+            /** @description Answer; not for a link to a step. */
+            answer?: string | null;
+            evidence: components["schemas"]["Evidence"][];
+            /** @description Last output of a run without an answer. It is not an answer. */
+            last_output?: string | null;
+            model: string;
+            reason?: components["schemas"]["ExitReason"];
+            spent?: components["schemas"]["Spent"];
+            state: components["schemas"]["RunState"];
+            /**
+             * Format: int32
+             * @description The one step that the link shows; without it, it shows the run.
+             */
+            step?: number | null;
+            task: string;
+            title?: string | null;
         };
         /** @description A piece of a row. */
         ShownPart: {
@@ -3140,6 +3433,8 @@ export interface components {
             parent?: components["schemas"]["Parent"] | null;
             /** @description The environment of its session, by its name; by default the agent's first. */
             environment?: string | null;
+            /** @description The isolation of its session; by default that of the environment's first engine. */
+            isolation?: components["schemas"]["Walls"] | null;
             /** @description The program that a person gave the task in, and decides in, if it named itself. */
             client?: components["schemas"]["RunClient"] | null;
         };
@@ -3157,6 +3452,11 @@ export interface components {
             answer?: string | null;
             /** @description Tool calls, in order. */
             calls: components["schemas"]["CallView"][];
+            /**
+             * Format: double
+             * @description Cost of the step, in the currency of the model's prices; absent if they are unknown.
+             */
+            cost?: number | null;
             /** @description Note for the model, such as why its code was not run. */
             note?: string | null;
             /**
@@ -3166,6 +3466,11 @@ export interface components {
             number: number;
             /** @description Thoughts of the model, if it gave any. */
             thought?: string | null;
+            /**
+             * Format: int64
+             * @description Input and output tokens of the step.
+             */
+            tokens: number;
             /** @description False if the reply was not understood. */
             understood: boolean;
         };
@@ -3226,6 +3531,13 @@ export interface components {
             /** Format: int32 */
             rows: number;
         };
+        /** @description The conversation that a run is a turn of. */
+        Thread: {
+            /** @description The runs that it continues, oldest first. A deleted one ends the list. */
+            earlier: components["schemas"]["Turn"][];
+            /** @description The runs that continue its end, oldest first; of several, the newest. */
+            later: components["schemas"]["Turn"][];
+        };
         /** @description The answer to a call by code of a cell. */
         ToolAnswer: {
             /** @constant */
@@ -3265,7 +3577,7 @@ export interface components {
          * @description A tool of the host.
          * @enum {string}
          */
-        ToolAsked: "plan" | "read_file";
+        ToolAsked: "plan" | "read_file" | "run_command";
         /** @description A call by a model. */
         ToolCall: {
             /**
@@ -3310,6 +3622,18 @@ export interface components {
              * @description Denials that were only counted, because their channel was full.
              */
             denials_unreported: number;
+        };
+        /** @description One run of a conversation. */
+        Turn: components["schemas"]["RunBrief"] & {
+            /** @description Its answer, if it has ended with one. */
+            answer?: string | null;
+        };
+        /** @description Changes of the title or the tags of a run. */
+        UpdateRun: {
+            /** @description New tags instead of the current ones. */
+            tags?: string[] | null;
+            /** @description Title, shown instead of the task; an empty one is removed. */
+            title?: string | null;
         };
         /** @description Requested changes of a session. Omitted fields stay as they are. */
         UpdateSession: {
@@ -3373,8 +3697,12 @@ export interface components {
              */
             processes?: number | null;
         };
+        /** @description A comparison with the run. */
+        Verdict: "identical" | "changed" | "not_deterministic" | "not_run";
         /** @description The isolation of the cell. */
-        Walls: "full" | "unfiltered" | "container" | "none";
+        Walls: "full" | "unfiltered" | "container" | "gvisor" | "none";
+        /** @description What speaks against the place where a value was seen. */
+        Weakness: "other_row" | "other_column" | "other_measure" | "other_unit" | "outdated" | "incidental";
         /**
          * @description What to do with a new cell if another one is running.
          * @enum {string}
@@ -3512,6 +3840,18 @@ export interface operations {
                 limit?: number;
                 /** @description `next_cursor` of the previous page. */
                 cursor?: string;
+                /** @description Only runs with all of these words in title or task, in any case. */
+                text?: string;
+                /** @description Only runs in this state. */
+                state?: "running" | "waits" | "answered" | "unverified" | "ended" | "interrupted";
+                /** @description Only runs with this tag. */
+                tag?: string;
+                /** @description Only runs that were created at this time or later, in seconds since 1970. */
+                created_after?: number;
+                /** @description Only runs that were created before this time, in seconds since 1970. */
+                created_before?: number;
+                /** @description Only runs that continue this one. */
+                parent?: string;
             };
             header?: never;
             path?: never;
@@ -3628,6 +3968,84 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    update_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["UpdateRun"];
+            };
+        };
+        responses: {
+            /** @description The run. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    run_again: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RunAgain"];
+            };
+        };
+        responses: {
+            /** @description The started run. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
             };
             /** @description A problem. */
             default: {
@@ -4066,6 +4484,51 @@ export interface operations {
             };
         };
     };
+    reproduce_run: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The ended run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Progress, then the comparison. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": {
+                        /** @description Number of the event, from 1. */
+                        id: string;
+                        /** @description `type` of the event, or `fault`. */
+                        event: string;
+                        data: string;
+                    };
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     resume_run: {
         parameters: {
             query?: never;
@@ -4105,6 +4568,112 @@ export interface operations {
             };
         };
     };
+    list_shares: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The links. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ShareList"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_share: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["CreateShare"];
+            };
+        };
+        responses: {
+            /** @description The link. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedShare"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    revoke_share: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The run. */
+                id: string;
+                /** @description The link. */
+                share: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The link is revoked. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_steps: {
         parameters: {
             query?: {
@@ -4129,6 +4698,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["StepPage"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_thread: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The other turns. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Thread"];
                 };
             };
             /** @description A problem. */
@@ -4221,6 +4822,8 @@ export interface operations {
             query?: {
                 /** @description One of the environments that the service offers. */
                 environment?: string;
+                /** @description One of the isolation tiers that the service offers [default: its first, or the tenant's minimum]. */
+                isolation?: string;
             };
             header?: {
                 /** @description Repeating a request with the same key returns the first response again. */
@@ -5911,6 +6514,69 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_shared: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The run. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SharedRun"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_shared_steps: {
+        parameters: {
+            query?: {
+                /** @description Only steps after this number. */
+                after?: number;
+                /** @description Maximum number of entries. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The steps, in order. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StepPage"];
+                };
             };
             /** @description A problem. */
             default: {

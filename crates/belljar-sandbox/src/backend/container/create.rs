@@ -19,7 +19,7 @@ pub(super) const CAPABILITIES: u64 = 1 << 0 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8;
 const OURS: u64 = 3;
 
 /// What the engine hides by itself; naming more replaces its list.
-const MASKED: [&str; 22] = [
+const MASKED: [&str; 24] = [
     "/proc/acpi",
     "/proc/asound",
     "/proc/kcore",
@@ -33,9 +33,11 @@ const MASKED: [&str; 22] = [
     "/sys/devices/virtual/powercap",
     // And what tells of the host.
     "/proc/cmdline",
+    "/proc/fs",
     "/proc/interrupts",
     "/proc/kallsyms",
     "/proc/key-users",
+    "/proc/locks",
     "/proc/sys/kernel/random/boot_id",
     "/sys/block",
     "/sys/bus",
@@ -45,7 +47,8 @@ const MASKED: [&str; 22] = [
     "/sys/module",
 ];
 
-/// The command line of the steward's Python: writes the guest's files, and begins.
+/// The command line of the steward's Python: writes the guest's files, and begins. An engine that takes long to start it
+/// lets it hear that the host lives before that.
 const BOOT: &str = "\
 import json, os, struct, sys
 def take(size):
@@ -55,9 +58,12 @@ def take(size):
         if not part: os._exit(0)
         parts.append(part); size -= len(part)
     return b''.join(parts)
-head, _ = struct.unpack('<II', take(8))
+message = {}
+while 'files' not in message:
+    head, _ = struct.unpack('<II', take(8))
+    message = json.loads(take(head))
 os.makedirs('/opt/belljar/belljar_guest', exist_ok=True)
-for name, size in json.loads(take(head))['files']:
+for name, size in message['files']:
     with open('/opt/belljar/' + name, 'wb') as file: file.write(take(size))
 sys.path.insert(0, '/opt/belljar')
 from belljar_guest.steward import main
@@ -110,9 +116,10 @@ impl Container<'_> {
             "ShmSize": limits.temporary_bytes,
             // Output of hostile code does not belong on a disk of the engine.
             "LogConfig": {"Type": "none"},
+            // Programs and libraries of the session are in there, which an engine would not let it use.
             "Tmpfs": {
-                "/workspace": format!("rw,nosuid,nodev,size={}{files},mode=0755", limits.workspace_bytes),
-                "/tmp": format!("rw,nosuid,nodev,size={}{files},mode=1777", limits.temporary_bytes),
+                "/workspace": format!("rw,exec,nosuid,nodev,size={}{files},mode=0755", limits.workspace_bytes),
+                "/tmp": format!("rw,exec,nosuid,nodev,size={}{files},mode=1777", limits.temporary_bytes),
                 "/opt/belljar": "rw,nosuid,nodev,size=4194304,mode=0755",
             },
             "CapDrop": ["ALL"],

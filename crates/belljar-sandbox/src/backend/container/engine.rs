@@ -1,24 +1,21 @@
 //! The container engine, and the thread that talks to it.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
-use tokio::runtime::{Builder, Handle};
-use tokio::sync::oneshot;
 
 use super::api::EngineApi;
 use super::create::{ENGINE_LABEL, HOST_LABEL};
 use super::error::ContainerError;
+use super::thread::RelayThread;
 use crate::backend::directory::EngineDirectory;
 
 /// How often a container that could not be removed is tried again.
 const TRIES: u32 = 5;
 const RETRY: Duration = Duration::from_secs(1);
 
-/// A container engine, with a thread of its own: files are read and written by plain functions, and the thread that
-/// waits in one of them could not bring its answer.
+/// A container engine, with a thread of its own.
 #[derive(Debug)]
 pub(crate) struct ContainerEngine {
     pub(super) api: EngineApi,
@@ -26,41 +23,17 @@ pub(crate) struct ContainerEngine {
     pub(super) kernel: String,
     /// The host and user of this process, as a label.
     pub(super) host: String,
-    thread: Handle,
-    down: AtomicBool,
-    // Its end is that of the thread.
-    _stop: oneshot::Sender<()>,
+    pub(super) thread: RelayThread,
 }
 
 impl ContainerEngine {
     pub(super) fn new(api: EngineApi, kernel: String) -> io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let thread = runtime.handle().clone();
-        let (stop, stopped) = oneshot::channel::<()>();
-        std::thread::Builder::new()
-            .name("containers".to_owned())
-            .spawn(move || {
-                let _ = runtime.block_on(stopped);
-                // Removals that were asked for last.
-                runtime.shutdown_timeout(RETRY);
-            })?;
         Ok(Self {
             api,
             kernel,
             host: host(),
-            thread,
-            down: AtomicBool::new(false),
-            _stop: stop,
+            thread: RelayThread::start()?,
         })
-    }
-
-    /// Runs something on the thread.
-    pub(super) async fn run<T: Send + 'static>(
-        &self,
-        act: impl Future<Output = T> + Send + 'static,
-    ) -> Result<T, ContainerError> {
-        let done = self.thread.spawn(act).await;
-        done.map_err(|error| ContainerError::Steward(error.to_string()))
     }
 
     /// Ends and removes a container, without waiting for it.
@@ -98,23 +71,16 @@ impl ContainerEngine {
     pub(super) async fn sweep(&self, engine: &str) -> Result<(), ContainerError> {
         let api = self.api.clone();
         let label = format!("{ENGINE_LABEL}={engine}");
-        self.run(async move {
-            for container in api.list(&label).await? {
-                if let Some(id) = container["Id"].as_str() {
-                    api.remove(id).await?;
+        self.thread
+            .run(async move {
+                for container in api.list(&label).await? {
+                    if let Some(id) = container["Id"].as_str() {
+                        api.remove(id).await?;
+                    }
                 }
-            }
-            Ok(())
-        })
-        .await?
-    }
-
-    pub(super) fn is_down(&self) -> bool {
-        self.down.load(Ordering::Acquire)
-    }
-
-    pub(super) fn set_down(&self) {
-        self.down.store(true, Ordering::Release);
+                Ok(())
+            })
+            .await?
     }
 }
 

@@ -1,6 +1,7 @@
 //! Why a container could not be had.
 
 use std::io;
+use std::path::PathBuf;
 
 /// Why a container could not be had, so that nothing runs.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +49,34 @@ pub enum ContainerError {
         /// The image.
         image: String,
     },
+    /// The engine no longer has the image that the environment was made from.
+    #[error(
+        "the container engine no longer has `{image}` as the environment was created from it ({digest})\nhint: get that version again, or remove the environment and create it again"
+    )]
+    ImageGone {
+        /// The image.
+        image: String,
+        /// Its digest then.
+        digest: String,
+    },
+    /// gVisor is not installed.
+    #[error(
+        "gVisor's `runsc` was not found in PATH\nhint: install it (https://gvisor.dev/docs/user_guide/install), or use other walls"
+    )]
+    NoRunsc,
+    /// gVisor is too old, or of an unknown age.
+    #[error(
+        "`{program}` says `{version}`, and a version of 2024 or later is needed\nhint: install a newer one (https://gvisor.dev/docs/user_guide/install)"
+    )]
+    OldRunsc {
+        /// The program.
+        program: PathBuf,
+        /// What it says.
+        version: String,
+    },
+    /// `runsc` could not be started.
+    #[error("gVisor's `runsc` did not start a sandbox: {0}")]
+    Runsc(String),
     /// A wall that a session needs is missing in the container.
     #[error("the container is not closed enough to run untrusted code: {}", .0.join("; "))]
     Walls(Vec<String>),

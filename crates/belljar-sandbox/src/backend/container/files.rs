@@ -82,8 +82,9 @@ impl ContainerFiles {
         }
     }
 
-    /// A copy of a regular file, to be read.
-    pub(crate) fn read(&self, path: &str) -> Result<File, BeneathError> {
+    /// A copy of a regular file, to be read. One that is larger than `most` is not copied: what is returned is as long,
+    /// and empty.
+    pub(crate) fn read(&self, path: &str, most: u64) -> Result<File, BeneathError> {
         check_path(path)?;
         let failed = |source| BeneathError::Io {
             path: path.to_owned(),
@@ -99,12 +100,17 @@ impl ContainerFiles {
                 bytes,
             };
             let (answer, piece) = self.send(path, request, &[])?;
+            let size = *size.get_or_insert(answer.size);
+            if size > most {
+                copy.set_len(size).map_err(failed)?;
+                return Ok(copy);
+            }
             let mode = Permissions::from_mode(answer.mode & 0o777);
             copy.set_permissions(mode).map_err(failed)?;
             copy.write_all(&piece).map_err(failed)?;
             offset += piece.len() as u64;
             // What it had at first: it may grow as fast as it is read.
-            if piece.len() < PIECE || offset >= *size.get_or_insert(answer.size) {
+            if piece.len() < PIECE || offset >= size {
                 copy.rewind().map_err(failed)?;
                 return Ok(copy);
             }
@@ -116,7 +122,7 @@ impl ContainerFiles {
         path: &str,
         limit: usize,
     ) -> Result<(Vec<Entry>, bool), BeneathError> {
-        let path = match path.trim_matches('/') {
+        let path = match path.trim_end_matches('/') {
             "" | "." => "",
             path => {
                 check_path(path)?;
@@ -196,9 +202,11 @@ impl ContainerWriting<'_> {
     pub(crate) fn rename(&mut self, from: &str, to: &str) -> Result<(), BeneathError> {
         check_path(from)?;
         check_path(to)?;
-        self.files
-            .ask(from, FileRequest::Rename { from, to })
-            .map(drop)
+        let renamed = self.files.ask(from, FileRequest::Rename { from, to });
+        renamed.map(drop).map_err(|error| match error {
+            BeneathError::Exists(_) => BeneathError::Exists(to.to_owned()),
+            error => error,
+        })
     }
 
     /// Begins a file; [`Self::keep`] gives it its name.

@@ -1,35 +1,40 @@
-//! Sessions in containers: one container each, made by Docker or Podman, with a steward of ours as its process 1.
+//! Sessions in containers: one container each, made by Docker or Podman, with a steward of ours as its process 1. A
+//! sandbox of gVisor is one, too, which we start ourselves.
 //!
 //! A container is never used twice. Its life hangs on one stream: at the end of it the steward ends, and everything in
 //! the container with it, whoever is gone.
 
 pub(crate) mod api;
 mod attest;
+mod bundle;
 mod create;
+mod enclosure;
 mod engine;
 pub(crate) mod error;
 pub(crate) mod files;
+mod gvisor;
+mod image;
 mod relay;
+mod start;
 pub(crate) mod steward;
+mod stream;
+mod thread;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use belljar_protocol::{
-    Attest, AttestedLimits, FromSteward, STEWARD_VERSION, StewardLimits, ToSteward,
-};
-use belljar_walls::seccomp_program;
-use tokio::sync::mpsc;
+use belljar_protocol::{FromSteward, StewardLimits, ToSteward, Walls};
 
 use self::api::{EngineApi, LOCAL};
-use self::create::Container;
+use self::enclosure::Enclosure;
 use self::engine::ContainerEngine;
 use self::error::ContainerError;
-use self::relay::Log;
+use self::gvisor::Runsc;
+use self::image::ImagePlan;
+use self::start::{ContainerRequest, START_TIME, StartedContainer, Starter, start_container};
 use self::steward::Steward;
-
 use crate::backend::directory::EngineDirectory;
 use crate::backend::pipes::Pipes;
 use crate::backend::process::process_limits;
@@ -37,18 +42,11 @@ use crate::capabilities::{Capabilities, Capability};
 use crate::environment::{ContainerSpec, DEFAULT_PRELOAD, Environment, Image};
 use crate::error::Error;
 use crate::limits::Limits;
-use crate::lock::lock;
 use crate::options::{Checkpoints, SessionOptions};
 use crate::session::network::Network;
 
-/// How long a container may take to say what it is: a busy engine needs seconds to start one.
-const START_TIME: Duration = Duration::from_mins(1);
-
-/// How long the preload list may take to import.
-const WARM_TIME: Duration = Duration::from_mins(3);
-
-/// After so long without a word of the host a steward ends: a network can vanish without notice.
-const SILENCE_S: u32 = 60;
+/// How long what is left of a container that could not be used may take to be removed.
+const SWEEP_TIME: Duration = Duration::from_secs(5);
 
 /// The first user id of sessions, and how many there are: none that a user of the engine's host has.
 const FIRST_USER: u32 = 1 << 30;
@@ -58,18 +56,10 @@ const USERS: u32 = 1 << 29;
 #[derive(Debug)]
 pub(crate) struct ContainerBackend {
     environment: Environment,
-    spec: ContainerSpec,
-    image: String,
-    engine: Arc<ContainerEngine>,
-    directory: EngineDirectory,
+    starter: Starter,
+    down: AtomicBool,
     next_id: AtomicU64,
-}
-
-/// A container whose steward has said what it is.
-pub(crate) struct StartedContainer {
-    pub(crate) steward: Arc<Steward>,
-    attest: Attest,
-    log: Log,
+    directory: EngineDirectory,
 }
 
 /// A session that was just started in a container.
@@ -83,23 +73,47 @@ pub(crate) struct ContainerSession {
 impl ContainerBackend {
     /// Connects to the engine of an environment that is an image, and checks that it can limit containers.
     pub(crate) async fn start(environment: Environment) -> Result<Arc<Self>, Error> {
-        let Some(Image { name, container }) = environment.image().cloned() else {
+        let Some(Image { container, .. }) = environment.image() else {
             return Err(ContainerError::Image("there is none".to_owned()).into());
         };
-        let engine = connect(&container).await?;
-        let mut directory = EngineDirectory::plan().map_err(Error::io("the engine's directory"))?;
+        let engine = connect(container).await?;
+        let mut directory = plan_directory()?;
         directory
             .create()
             .map_err(Error::io("the engine's directory"))?;
         engine.remove_orphans(&directory).await;
-        Ok(Arc::new(Self {
+        Ok(Self::new(environment, Starter::Engine(engine), directory))
+    }
+
+    /// Prepares sandboxes of gVisor for an environment of this host.
+    pub(crate) async fn start_gvisor(environment: Environment) -> Result<Arc<Self>, Error> {
+        if environment.image().is_some() {
+            return Err(ContainerError::Image("gVisor runs an environment of this host; for an image, name `runsc` as the runtime of its container engine".to_owned()).into());
+        }
+        let prepared = tokio::task::spawn_blocking(move || {
+            let mut directory = plan_directory()?;
+            let runsc = Runsc::prepare(&environment, &mut directory)?;
+            let starter = Starter::Gvisor(Arc::new(runsc));
+            Ok(Self::new(environment, starter, directory))
+        });
+        prepared.await.map_err(Error::session)?
+    }
+
+    fn new(environment: Environment, starter: Starter, directory: EngineDirectory) -> Arc<Self> {
+        Arc::new(Self {
             environment,
-            spec: container,
-            image: name,
-            engine,
-            directory,
+            starter,
+            down: AtomicBool::new(false),
             next_id: AtomicU64::new(1),
-        }))
+            directory,
+        })
+    }
+
+    pub(crate) fn walls(&self) -> Walls {
+        match self.starter {
+            Starter::Engine(_) => Walls::Container,
+            Starter::Gvisor(_) => Walls::Gvisor,
+        }
     }
 
     pub(crate) fn environment(&self) -> &Environment {
@@ -115,14 +129,22 @@ impl ContainerBackend {
     }
 
     pub(crate) fn is_down(&self) -> bool {
-        self.engine.is_down()
+        self.down.load(Ordering::Acquire)
     }
 
     /// Ends all containers, and waits until they are gone.
     pub(crate) async fn stop(&self) {
-        self.engine.set_down();
-        if let Err(error) = self.engine.sweep(self.directory.name()).await {
-            tracing::warn!(%error, "containers could not be removed; they end by themselves");
+        self.down.store(true, Ordering::Release);
+        match &self.starter {
+            Starter::Engine(engine) => {
+                if let Err(error) = engine.sweep(self.directory.name()).await {
+                    tracing::warn!(%error, "containers could not be removed; they end by themselves");
+                }
+            }
+            Starter::Gvisor(runsc) => {
+                let runsc = Arc::clone(runsc);
+                let _ = tokio::task::spawn_blocking(move || runsc.stop()).await;
+            }
         }
     }
 
@@ -138,20 +160,63 @@ impl ContainerBackend {
         if !options.mounts.is_empty() {
             capabilities.require(Capability::Directories)?;
         }
+        let plan = match &self.starter {
+            Starter::Engine(_) => ImagePlan::None,
+            Starter::Gvisor(runsc) => runsc
+                .images
+                .plan(options.tenant.as_deref(), &options.limits),
+        };
+        let started = self.start_one(options, &plan).await;
+        match (started, &self.starter) {
+            (Err(error), Starter::Gvisor(runsc)) if !matches!(plan, ImagePlan::None) => {
+                tracing::warn!(%error, "sessions of this tenant are no longer restored from an image: one could not be");
+                runsc.images.give_up(options.tenant.as_deref());
+                self.start_one(options, &ImagePlan::None).await
+            }
+            (started, _) => started,
+        }
+    }
+
+    async fn start_one(
+        &self,
+        options: &SessionOptions,
+        plan: &ImagePlan,
+    ) -> Result<ContainerSession, Error> {
         let id = self.next_session_id();
+        let restored = match plan {
+            ImagePlan::Restore(image) => Some(image),
+            ImagePlan::None | ImagePlan::Make(_) => None,
+        };
         let mut pipes = Pipes::new().map_err(Error::io("a session's pipes"))?;
         let request = ContainerRequest {
-            image: self.image.clone(),
+            image: self.environment.image().cloned(),
             python: self.environment.python().display().to_string(),
-            runtime: self.spec.runtime.clone(),
             engine_name: self.directory.name().to_owned(),
             session: id,
+            tenant: options.tenant.clone(),
             limits: options.limits.clone(),
+            restores: restored.map(|image| image.path().to_owned()),
             modules: None,
         };
         let theirs = std::mem::take(&mut pipes.theirs);
-        let started = start_container(&self.engine, request, theirs).await?;
-        let pid = self.start_interpreter(&started, options).await?;
+        let started = start_container(&self.starter, request, theirs).await?;
+        let data_bytes = match restored {
+            Some(image) => image.data_bytes,
+            None => self.import(&started).await?,
+        };
+        if let ImagePlan::Make(maker) = plan {
+            let (steward, to) = (Arc::clone(&started.steward), maker.path().to_owned());
+            let save = move || match steward.enclosure() {
+                Enclosure::Gvisor(sandbox) => sandbox.save(&to),
+                Enclosure::Container { .. } => Ok(()),
+            };
+            let saved = tokio::task::spawn_blocking(save).await;
+            saved.map_err(Error::session)??;
+            maker.finish(data_bytes);
+        }
+        let pid = self
+            .start_interpreter(&started, options, data_bytes)
+            .await?;
         // What the imports used is not the first cell's.
         let steward = Arc::clone(&started.steward);
         let _ = tokio::task::spawn_blocking(move || steward.in_use()).await;
@@ -163,16 +228,14 @@ impl ContainerBackend {
         })
     }
 
-    async fn start_interpreter(
-        &self,
-        container: &StartedContainer,
-        options: &SessionOptions,
-    ) -> Result<i32, Error> {
+    /// Imports the preload list; returns the memory of the interpreter.
+    async fn import(&self, container: &StartedContainer) -> Result<u64, Error> {
         let mut preload = self.environment.preload().to_vec();
-        let data_bytes = loop {
-            let (data_bytes, failed) = container.warm(&preload).await?;
+        loop {
+            let fonts = self.environment.fonts();
+            let (data_bytes, failed) = container.warm(&preload, fonts).await?;
             let Some((module, why)) = failed.iter().next() else {
-                break data_bytes;
+                return Ok(data_bytes);
             };
             if !self.environment.preload_is_usual() {
                 return Err(Error::Template {
@@ -182,97 +245,52 @@ impl ContainerBackend {
             }
             tracing::warn!(module, %why, "a module that is usually preloaded cannot be imported; the session starts without it");
             preload.retain(|module| !failed.contains_key(module));
-        };
+        }
+    }
+
+    async fn start_interpreter(
+        &self,
+        container: &StartedContainer,
+        options: &SessionOptions,
+        data_bytes: u64,
+    ) -> Result<i32, Error> {
         let limits = process_limits(&options.limits, data_bytes);
         let checkpoints = match options.checkpoints {
             Checkpoints::Off => "off",
             Checkpoints::Auto => "auto",
             Checkpoints::Every => "every",
         };
+        let is_gvisor = matches!(self.starter, Starter::Gvisor(_));
+        let is_plain = self
+            .environment
+            .image()
+            .is_some_and(|image| image.container.runtime.is_none());
         let user = FIRST_USER + random() % USERS;
+        let threads = options.limits.threads().to_string();
         let start = ToSteward::Start {
             uid: user,
             gid: user,
             limits: StewardLimits {
                 core: Some(limits.core),
-                signals: self.spec.runtime.is_none().then_some(limits.signals),
+                signals: is_plain.then_some(limits.signals),
                 open_files: Some(limits.open_files),
                 file_size: Some(limits.file_size),
-                data: Some(limits.data),
-                // The kernel counts those of a user in all containers; the container has the exact limit.
-                processes: None,
+                // None of it is shared with a template: all of it counts.
+                data: Some(limits.data.saturating_sub(data_bytes)),
+                // The kernel counts those of a user in all containers; the container has the exact limit. A sandbox has a
+                // kernel of its own, whose processes are not the host's.
+                processes: is_gvisor.then_some(options.limits.processes),
+                growth: is_gvisor.then_some(options.limits.memory_bytes),
             },
             checkpoints,
             filters: true,
-            variables: BTreeMap::from([("HOME", "/workspace")]),
+            variables: BTreeMap::from([("HOME", "/workspace"), ("OPENBLAS_NUM_THREADS", &threads)]),
         };
         match container.step(&start, START_TIME).await? {
             FromSteward::Started { pid } if pid > 1 => Ok(pid),
             _ => Err(container.failed("its answer was another").into()),
         }
     }
-}
-
-impl Drop for ContainerBackend {
-    fn drop(&mut self) {
-        self.engine.set_down();
-    }
-}
-
-impl StartedContainer {
-    async fn step(
-        &self,
-        message: &ToSteward<'_>,
-        patience: Duration,
-    ) -> Result<FromSteward, ContainerError> {
-        let answer = self.steward.step(message, patience).await;
-        answer.map_err(|why| self.failed(&why))
-    }
-
-    fn failed(&self, why: &str) -> ContainerError {
-        let log: Vec<u8> = lock(&self.log).iter().copied().collect();
-        let log = String::from_utf8_lossy(&log).into_owned();
-        let log = belljar_protocol::plain(&log);
-        ContainerError::Steward(format!("{why}\n{log}").trim_end().to_owned())
-    }
-
-    /// Imports modules; returns the memory of the process, and those that could not be imported.
-    async fn warm(
-        &self,
-        preload: &[String],
-    ) -> Result<(u64, BTreeMap<String, String>), ContainerError> {
-        let warm = ToSteward::Warm {
-            preload,
-            fonts: &[],
-        };
-        match self.step(&warm, WARM_TIME).await? {
-            FromSteward::Warm {
-                data_bytes,
-                failed,
-                threads,
-            } => {
-                if threads != 1 {
-                    return Err(self.failed(&format!(
-                        "it has {threads} threads after importing the preload list, and must have one"
-                    )));
-                }
-                Ok((data_bytes, failed))
-            }
-            _ => Err(self.failed("its answer was another")),
-        }
-    }
-}
-
-/// What a container is asked for.
-struct ContainerRequest {
-    image: String,
-    python: String,
-    runtime: Option<String>,
-    engine_name: String,
-    session: u64,
-    limits: Limits,
-    /// For a probe: which of these modules are installed is part of the answer.
-    modules: Option<Vec<String>>,
 }
 
 async fn connect(spec: &ContainerSpec) -> Result<Arc<ContainerEngine>, Error> {
@@ -303,134 +321,14 @@ async fn connect(spec: &ContainerSpec) -> Result<Arc<ContainerEngine>, Error> {
     Ok(Arc::new(engine))
 }
 
-/// Makes and starts a container, and lets it through if it is closed as it was asked for.
-async fn start_container(
-    engine: &Arc<ContainerEngine>,
-    request: ContainerRequest,
-    theirs: Vec<std::os::fd::OwnedFd>,
-) -> Result<StartedContainer, ContainerError> {
-    let of = Arc::clone(engine);
-    engine
-        .run(async move { start_on_thread(of, request, theirs).await })
-        .await?
-}
-
-async fn start_on_thread(
-    engine: Arc<ContainerEngine>,
-    request: ContainerRequest,
-    theirs: Vec<std::os::fd::OwnedFd>,
-) -> Result<StartedContainer, ContainerError> {
-    let api = &engine.api;
-    let body = Container {
-        image: &request.image,
-        python: &request.python,
-        runtime: request.runtime.as_deref(),
-        engine: &request.engine_name,
-        host: &engine.host,
-        session: request.session,
-        limits: &request.limits,
-        counts_files: !api.is_podman && request.runtime.is_none(),
-        is_podman: api.is_podman,
-    }
-    .body();
-    let container = api.create(&body).await.map_err(|error| match error {
-        ContainerError::Engine { message, .. }
-            if message.to_lowercase().contains("no such image") =>
-        {
-            ContainerError::NoImage {
-                image: request.image.clone(),
-            }
-        }
-        error => error,
-    })?;
-    let (frames, outgoing) = mpsc::unbounded_channel();
-    // From here on its end removes the container.
-    let steward = Arc::new(Steward::new(
-        frames,
-        Arc::clone(&engine),
-        container.clone(),
-        request.limits.memory_bytes,
-    ));
-    let stream = api.attach(&container).await?;
-    let log = Log::default();
-    let fault = |error: std::io::Error| ContainerError::Steward(error.to_string());
-    relay::start(stream, outgoing, &steward, theirs, Arc::clone(&log)).map_err(fault)?;
-    api.start(&container).await?;
-    send_files(&steward);
-    let hello = ToSteward::Hello {
-        version: STEWARD_VERSION,
-        silence_s: Some(SILENCE_S),
-        modules: request.modules.as_deref(),
-    };
-    let mut started = StartedContainer {
-        attest: Attest::default(),
-        steward,
-        log,
-    };
-    match started.step(&hello, START_TIME).await? {
-        FromSteward::Attest(attest) => started.attest = *attest,
-        _ => return Err(started.failed("its answer was another")),
-    }
-    let set_by_engine = match &request.runtime {
-        Some(runtime) => other_kernel(&engine, &container, runtime, &started.attest).await?,
-        None => None,
-    };
-    attest::check(&started.attest, &request.limits, set_by_engine)?;
-    Ok(started)
-}
-
-/// Checks that a container has the runtime it was asked for, which an engine may ignore. If that has a kernel of its own,
-/// returns the limits that the engine has set.
-async fn other_kernel(
-    engine: &ContainerEngine,
-    container: &str,
-    runtime: &str,
-    attest: &Attest,
-) -> Result<Option<AttestedLimits>, ContainerError> {
-    let told = engine.api.inspect(container).await?;
-    let host = &told["HostConfig"];
-    let used = told["OCIRuntime"].as_str().or(host["Runtime"].as_str());
-    if used != Some(runtime) {
-        let used = belljar_protocol::visible(used.unwrap_or("another"));
-        return Err(ContainerError::Walls(vec![format!(
-            "the engine started it with the runtime {used} instead of {runtime}"
-        )]));
-    }
-    let limits = AttestedLimits {
-        memory: host["Memory"].as_u64().filter(|limit| *limit > 0),
-        processes: host["PidsLimit"].as_u64().filter(|limit| *limit > 0),
-        milli_cpus: host["NanoCpus"]
-            .as_u64()
-            .map(|nano| nano / 1_000_000)
-            .filter(|limit| *limit > 0),
-    };
-    Ok((attest.kernel != engine.kernel).then_some(limits))
-}
-
-/// The guest's files, which the container's first process waits for.
-fn send_files(steward: &Steward) {
-    let program = seccomp_program();
-    let mut files: Vec<(&str, &[u8])> = belljar_guest::FILES
-        .iter()
-        .map(|(path, text)| (*path, text.as_bytes()))
-        .collect();
-    files.push(("seccomp.bpf", &program));
-    let sizes = files.iter().map(|(path, bytes)| (*path, bytes.len()));
-    let message = ToSteward::Files {
-        files: sizes.collect(),
-    };
-    let bytes: Vec<u8> = files
-        .iter()
-        .flat_map(|(_, bytes)| *bytes)
-        .copied()
-        .collect();
-    steward.send(&message, &bytes);
+fn plan_directory() -> Result<EngineDirectory, Error> {
+    EngineDirectory::plan().map_err(Error::io("the engine's directory"))
 }
 
 impl Environment {
     /// Describes the Python of a container image that the container engine has: `python`, or the one that is found as
     /// `python3`. A container of it is started to look. The preload list is the default one, as far as the modules are
-    /// installed.
+    /// installed. Sessions start from the image that has this name now, also if another gets the name later.
     ///
     /// # Errors
     /// [`Error::Container`] if the engine, the image or its Python can't be used.
@@ -440,28 +338,46 @@ impl Environment {
         python: Option<&str>,
     ) -> Result<Self, Error> {
         let engine = connect(spec).await?;
-        let mut directory = EngineDirectory::plan().map_err(Error::io("the engine's directory"))?;
+        let mut directory = plan_directory()?;
         directory
             .create()
             .map_err(Error::io("the engine's directory"))?;
+        let mut image = Image {
+            name: image.to_owned(),
+            digest: None,
+            container: spec.clone(),
+        };
         let request = ContainerRequest {
-            image: image.to_owned(),
+            image: Some(image.clone()),
             python: python.unwrap_or("python3").to_owned(),
-            runtime: spec.runtime.clone(),
             engine_name: directory.name().to_owned(),
             session: 0,
+            tenant: None,
             limits: Limits::default(),
+            restores: None,
             modules: Some(DEFAULT_PRELOAD.map(str::to_owned).to_vec()),
         };
         let pipes = Pipes::new().map_err(Error::io("a session's pipes"))?;
-        let started = start_container(&engine, request, pipes.theirs).await?;
-        let attest = started.attest.clone();
-        drop(started);
-        engine.sweep(directory.name()).await?;
-        let image = Image {
-            name: image.to_owned(),
-            container: spec.clone(),
+        let by = Starter::Engine(Arc::clone(&engine));
+        let looked = async {
+            let started = start_container(&by, request, pipes.theirs).await?;
+            let Enclosure::Container { id, .. } = started.steward.enclosure() else {
+                return Err(ContainerError::Image("there is none".to_owned()));
+            };
+            let digest = start::digest(&engine, id).await?;
+            Ok((digest, started.attest.clone()))
         };
+        let (digest, attest) = match looked.await {
+            Ok(looked) => looked,
+            Err(error) => {
+                // This program may end now, and with it whoever removes what was made.
+                let sweep = engine.sweep(directory.name());
+                let _ = tokio::time::timeout(SWEEP_TIME, sweep).await;
+                return Err(error.into());
+            }
+        };
+        image.digest = Some(digest);
+        engine.sweep(directory.name()).await?;
         Ok(Self::of_image(image, attest))
     }
 }

@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use belljar_protocol::{FrameDecoder, FromSteward, STEWARD_LIMITS, STEWARD_WINDOW, ToSteward};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 use tokio::sync::{Semaphore, mpsc};
 
-use super::api::Attached;
 use super::steward::Steward;
+use super::stream::Stream;
 use crate::lock::lock;
 
 /// How much is read from a wire at once.
@@ -26,6 +26,10 @@ const CREDIT: usize = 64 << 10;
 
 /// How often the host says that it lives.
 const ALIVE: Duration = Duration::from_secs(20);
+
+/// How often it is looked whether a reader has taken what is there, and how long between: 0.1 s in all.
+const MOMENT: Duration = Duration::from_millis(1);
+const ATTEMPTS: u32 = 200;
 
 /// How much of the steward's own words is kept.
 const LOG: usize = 8 << 10;
@@ -48,7 +52,7 @@ enum Wire {
 
 /// Starts the relay: reads and writes frames until the stream or the steward's holder ends.
 pub(super) fn start(
-    stream: Attached,
+    stream: Stream,
     frames: mpsc::UnboundedReceiver<Vec<u8>>,
     steward: &Arc<Steward>,
     theirs: Vec<OwnedFd>,
@@ -69,9 +73,8 @@ pub(super) fn start(
     let (output, outputs) = mpsc::unbounded_channel();
     let queued = Arc::new(AtomicUsize::new(0));
     let window = Arc::new(Semaphore::new(STEWARD_WINDOW));
-    let (reading, writing) = tokio::io::split(stream);
 
-    let writer = tokio::spawn(write(writing, frames));
+    let writer = tokio::spawn(write(stream.writing, frames));
     let tasks = [
         tokio::spawn(pass_output(
             outputs,
@@ -89,9 +92,10 @@ pub(super) fn start(
     ];
     let steward = Arc::downgrade(steward);
     tokio::spawn(async move {
+        let reading = (stream.reading, stream.is_framed);
         if let Err(error) = read(reading, &steward, (&output, &queued), &window, &log).await {
             // For the error of whoever waits.
-            lock(&log).extend(format!("\nits stream ended: {error}").bytes());
+            keep_words(&log, format!("\nits stream ended: {error}").as_bytes());
         }
         if let Some(steward) = steward.upgrade() {
             steward.end().await;
@@ -108,8 +112,24 @@ pub(super) fn start(
     Ok(())
 }
 
+/// Keeps the last of the steward's words, and those of who started it.
+fn keep_words(log: &Log, bytes: &[u8]) {
+    let mut log = lock(log);
+    log.extend(bytes);
+    let over = log.len().saturating_sub(LOG);
+    log.drain(..over);
+}
+
+/// The words of a steward that come on a stream of their own.
+pub(super) async fn read_words(mut stream: pipe::Receiver, log: Log) {
+    let mut chunk = vec![0; LOG];
+    while let Ok(read @ 1..) = stream.read(&mut chunk).await {
+        keep_words(&log, &chunk[..read]);
+    }
+}
+
 async fn write(
-    mut stream: WriteHalf<Attached>,
+    mut stream: Box<dyn AsyncWrite + Send + Unpin>,
     mut frames: mpsc::UnboundedReceiver<Vec<u8>>,
 ) -> io::Result<()> {
     while let Some(frame) = frames.recv().await {
@@ -122,7 +142,7 @@ async fn write(
 
 /// Reads frames until the end.
 async fn read(
-    mut stream: ReadHalf<Attached>,
+    (mut stream, is_framed): (Box<dyn AsyncRead + Send + Unpin>, bool),
     steward: &Weak<Steward>,
     (output, queued): (&mpsc::UnboundedSender<Output>, &AtomicUsize),
     window: &Semaphore,
@@ -131,11 +151,16 @@ async fn read(
     let mut decoder = FrameDecoder::new(STEWARD_LIMITS);
     let mut chunk = vec![0; CHUNK];
     loop {
-        // The engine's own frames: which stream, three empty bytes, a length.
-        let mut head = [0; 8];
-        stream.read_exact(&mut head).await?;
-        let [which, _, _, _, length @ ..] = head;
-        let mut left = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+        let (which, mut left) = if is_framed {
+            // Which stream, three empty bytes, a length.
+            let mut head = [0; 8];
+            stream.read_exact(&mut head).await?;
+            let [which, _, _, _, length @ ..] = head;
+            let length = usize::try_from(u32::from_be_bytes(length));
+            (which, length.unwrap_or(usize::MAX))
+        } else {
+            (1, usize::MAX)
+        };
         while left > 0 {
             let part = left.min(CHUNK);
             let read = stream.read(&mut chunk[..part]).await?;
@@ -144,10 +169,7 @@ async fn read(
             }
             left -= read;
             if which == 2 {
-                let mut log = lock(log);
-                log.extend(&chunk[..read]);
-                let over = log.len().saturating_sub(LOG);
-                log.drain(..over);
+                keep_words(log, &chunk[..read]);
                 continue;
             }
             decoder.push(&chunk[..read]);
@@ -193,7 +215,23 @@ async fn pass_output(
     queued: Arc<AtomicUsize>,
 ) {
     let mut taken = 0;
+    let mut last = Wire::Control;
     while let Some((wire, bytes)) = outputs.recv().await {
+        // The reader looks at three wires at once, and would mix up what is on two of them. Between cells nobody reads.
+        if steward
+            .upgrade()
+            .is_some_and(|steward| steward.is_measuring())
+        {
+            match (last, wire) {
+                (Wire::Stdout, Wire::Stdout) | (Wire::Stderr, Wire::Stderr) => {}
+                (Wire::Stdout, _) => taken_from(|| is_empty(&stdout)).await,
+                (Wire::Stderr, _) => taken_from(|| is_empty(&stderr)).await,
+                (Wire::Control, _) => {
+                    taken_from(|| belljar_walls::is_read(control.as_ref())).await;
+                }
+            }
+        }
+        last = wire;
         // A wire that nobody reads any longer is no reason to stop the others.
         let _ = match wire {
             // The session has closed its end.
@@ -211,6 +249,24 @@ async fn pass_output(
             taken = 0;
         }
     }
+}
+
+/// Waits until the reader of a wire has taken all that is on it.
+async fn taken_from(is_done: impl Fn() -> bool) {
+    for attempt in 0..ATTEMPTS {
+        if is_done() {
+            return;
+        }
+        if attempt < ATTEMPTS / 2 {
+            tokio::task::yield_now().await;
+        } else {
+            tokio::time::sleep(MOMENT).await;
+        }
+    }
+}
+
+fn is_empty(pipe: &pipe::Sender) -> bool {
+    rustix::io::ioctl_fionread(pipe).is_ok_and(|bytes| bytes == 0)
 }
 
 /// Passes on what the host says to the session.

@@ -3,23 +3,20 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use belljar_protocol::{
     Counts, FileAnswer, FileRequest, FromSteward, StewardSignal, ToSteward, encode_frame,
 };
-use belljar_walls::SessionUse;
+use belljar_walls::{Busy, SessionCgroup, SessionUse};
 use tokio::sync::{mpsc, oneshot};
 
-use super::engine::ContainerEngine;
+use super::enclosure::Enclosure;
 use crate::lock::lock;
 
 /// How long a steward may take to end processes; it takes milliseconds, and seconds under a fork bomb.
 const CLEAR_TIME: Duration = Duration::from_secs(2);
-
-/// How long the engine may take to say why a container ended.
-const EVENT_TIME: Duration = Duration::from_secs(3);
 
 /// The wait status of a process that was killed.
 const KILLED: i32 = 9;
@@ -57,8 +54,7 @@ pub(crate) struct Steward {
     state: Mutex<State>,
     /// After a change of the counts, or the end.
     news: Condvar,
-    engine: Arc<ContainerEngine>,
-    container: String,
+    enclosure: Enclosure,
     memory_bytes: u64,
     since: SystemTime,
     /// By us.
@@ -68,16 +64,14 @@ pub(crate) struct Steward {
 impl Steward {
     pub(super) fn new(
         frames: mpsc::UnboundedSender<Vec<u8>>,
-        engine: Arc<ContainerEngine>,
-        container: String,
+        enclosure: Enclosure,
         memory_bytes: u64,
     ) -> Self {
         Self {
             frames,
             state: Mutex::default(),
             news: Condvar::new(),
-            engine,
-            container,
+            enclosure,
             memory_bytes,
             since: SystemTime::now(),
             killed: AtomicBool::new(false),
@@ -163,12 +157,12 @@ impl Steward {
 
     /// The stream has ended, and all processes of the container were killed: nobody waits any longer.
     pub(super) async fn end(&self) {
-        // Where the engine's runtime ends all of a container whose memory runs out, its steward can't tell.
+        self.keep_last_counts();
         let is_killed = self.killed.swap(true, Ordering::AcqRel);
-        let ran_out = !is_killed && self.ran_out_of_memory().await;
+        let ran_out = !is_killed && self.enclosure.ran_out_of_memory(self.since).await;
         if !is_killed {
             // After a broken frame it may still run: nothing of it can be believed any longer.
-            self.engine.remove(self.container.clone());
+            self.enclosure.remove();
         }
         let mut state = self.state();
         let State {
@@ -187,15 +181,8 @@ impl Steward {
         self.news.notify_all();
     }
 
-    async fn ran_out_of_memory(&self) -> bool {
-        let seconds = |time: SystemTime| {
-            let since = time.duration_since(SystemTime::UNIX_EPOCH);
-            since.map_or(0, |since| since.as_secs())
-        };
-        let (since, until) = (seconds(self.since), seconds(SystemTime::now()) + 1);
-        let api = &self.engine.api;
-        let asked = api.ran_out_of_memory(&self.container, since, until);
-        tokio::time::timeout(EVENT_TIME, asked).await == Ok(true)
+    pub(super) fn enclosure(&self) -> &Enclosure {
+        &self.enclosure
     }
 
     /// Whether the container is gone, or on its way.
@@ -227,11 +214,12 @@ impl Steward {
         self.send(&ToSteward::Signal { pid, signal }, &[]);
     }
 
-    /// Ends the container, through the engine: nothing in it can prevent that.
+    /// Ends the container, from outside: nothing in it can prevent that.
     pub(crate) fn kill(&self) {
         if !self.is_gone() {
+            self.keep_last_counts();
             self.killed.store(true, Ordering::Release);
-            self.engine.remove(self.container.clone());
+            self.enclosure.remove();
         }
     }
 
@@ -278,8 +266,31 @@ impl Steward {
         }
     }
 
+    /// The cgroup that counts, where that is ours and still there.
+    fn cgroup(&self) -> Option<&SessionCgroup> {
+        let cgroup = self.enclosure.cgroup();
+        cgroup.filter(|_| !self.killed.load(Ordering::Acquire))
+    }
+
+    /// Reads the cgroup for the last time.
+    fn keep_last_counts(&self) {
+        if let Some(cgroup) = self.cgroup() {
+            let mut state = self.state();
+            state.counts = counts_of(cgroup);
+            state.peak = cgroup.peak_bytes().unwrap_or(0);
+        }
+    }
+
+    /// Gives the session a busy session's share of the CPUs until the guard is dropped.
+    pub(crate) fn busy(&self) -> Option<Busy<'_>> {
+        self.cgroup()?.busy()
+    }
+
     /// Measures the peak of memory from now on.
     pub(crate) fn begin_to_measure(&self) {
+        if let Some(cgroup) = self.cgroup() {
+            return cgroup.reset_peak();
+        }
         {
             let mut state = self.state();
             state.peak = 0;
@@ -288,8 +299,16 @@ impl Steward {
         self.send(&ToSteward::Measure { on: true }, &[]);
     }
 
+    /// Whether a cell runs, so that it is measured.
+    pub(super) fn is_measuring(&self) -> bool {
+        self.state().measuring
+    }
+
     /// The peak of memory since then; ends the measuring.
     pub(crate) fn peak_bytes(&self) -> Option<u64> {
+        if let Some(cgroup) = self.cgroup() {
+            return cgroup.peak_bytes();
+        }
         let peak = {
             let mut state = self.state();
             state.measuring = false;
@@ -299,12 +318,18 @@ impl Steward {
         Some(peak).filter(|peak| *peak > 0)
     }
 
-    /// What it counted last.
+    /// What was counted last.
     pub(crate) fn counts(&self) -> Counts {
-        self.state().counts
+        match self.cgroup() {
+            Some(cgroup) => counts_of(cgroup),
+            None => self.state().counts,
+        }
     }
 
     pub(crate) fn is_half_full(&self) -> bool {
+        if let Some(cgroup) = self.cgroup() {
+            return cgroup.is_half_full();
+        }
         self.counts().memory > self.memory_bytes / 2
     }
 
@@ -314,6 +339,9 @@ impl Steward {
 
     /// Current use, counted now.
     pub(crate) fn in_use(&self) -> SessionUse {
+        if let Some(cgroup) = self.cgroup() {
+            return cgroup.in_use();
+        }
         let deadline = Instant::now() + COUNT_TIME;
         let mut state = self.state();
         let before = state.counted;
@@ -334,6 +362,20 @@ impl Steward {
             cpu_time: Some(Duration::from_micros(state.counts.cpu_us)),
             processes: Some(state.counts.tasks),
         }
+    }
+}
+
+fn counts_of(cgroup: &SessionCgroup) -> Counts {
+    let SessionUse {
+        memory_bytes,
+        processes,
+        ..
+    } = cgroup.in_use();
+    Counts {
+        memory: memory_bytes.unwrap_or(0),
+        cpu_us: u64::try_from(cgroup.cpu_time().as_micros()).unwrap_or(u64::MAX),
+        tasks: processes.unwrap_or(0),
+        memory_kills: cgroup.memory_kills(),
     }
 }
 

@@ -312,7 +312,7 @@ impl CellDriver<'_> {
         let (Some((&number, Open::Tool { blocks: true })), None) = (open.next(), open.next())
         else {
             return Err(Error::Fork(
-                "its cell does not wait in one call alone, on its main thread".into(),
+                "its cell is running\nhint: fork between cells, or while the cell waits in one tool call on its main thread".into(),
             ));
         };
         self.send_rest().await?;

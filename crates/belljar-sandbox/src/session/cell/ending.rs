@@ -262,11 +262,14 @@ impl CellDriver<'_> {
                 "the exit status of its process is unknown".into(),
             ));
         };
+        let memory = Cause::Memory {
+            limit_bytes: self.handle.limits.memory_bytes,
+        };
         let cause = match exit_or_signal(wait_status) {
+            // In gVisor a process whose memory the host's kernel took ends with a code.
+            Ok(1..) if by_memory && self.handle.walls == Walls::Gvisor => memory,
             Ok(code) => Cause::Exit { code },
-            Err(9) if by_memory => Cause::Memory {
-                limit_bytes: self.handle.limits.memory_bytes,
-            },
+            Err(9) if by_memory => memory,
             // Code in the session can't harm its init: this is a fault on our side.
             Err(9) if death.init_died => {
                 return Err(Error::Ended("its init was killed from outside".into()));

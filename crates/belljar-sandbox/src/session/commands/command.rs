@@ -65,7 +65,7 @@ impl Command {
     pub(super) fn check(&self) -> Result<(), Error> {
         let refuse = |why: &str| Err(Error::Command(why.to_owned()));
         if self.argv.first().is_none_or(String::is_empty) {
-            return refuse("it has no program");
+            return refuse("no program is given\nhint: give the program first, then its arguments");
         }
         let named = |(name, _): (&String, &String)| !name.is_empty() && !name.contains('=');
         if !self.variables.iter().all(named) {

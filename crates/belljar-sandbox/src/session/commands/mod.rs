@@ -1,5 +1,6 @@
 //! Commands: programs that run in a session beside its cells.
 
+mod capture;
 mod command;
 pub(crate) mod list;
 mod log;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use belljar_protocol::Walls;
 use belljar_walls::{CommandServerRequest, CommandSpec, HOME};
 
+pub use capture::CommandCapture;
 pub use command::{Command, TerminalSize};
 pub use log::{OutputChunk, OutputPart, OutputStream};
 pub use process::{CommandEnd, CommandProcess};
@@ -46,7 +48,8 @@ impl Session {
             .require(Capability::Commands)?;
         command.check()?;
         if handle.commands.running() >= MOST_RUNNING {
-            let why = format!("{MOST_RUNNING} commands are running, which is the limit");
+            let why =
+                format!("{MOST_RUNNING} commands are running, the maximum\nhint: end one of them");
             return Err(Error::Command(why));
         }
         let place = place(&handle)?;
@@ -80,7 +83,7 @@ impl Session {
 /// Where the command server of a session is started.
 fn place(handle: &SessionHandle) -> Result<ServerPlace<'_>, Error> {
     let group = handle.namespace_group.as_ref();
-    let no_namespaces = || Error::Command("its session has no namespaces".into());
+    let no_namespaces = || Error::Command("the session runs without walls".into());
     Ok(ServerPlace {
         warm: handle.backend.warm(Capability::Commands)?,
         namespaces: group.ok_or_else(no_namespaces)?,
@@ -105,6 +108,7 @@ fn spec(handle: &SessionHandle, command: &Command) -> CommandSpec {
             Some(_) => &workspace,
             None => Path::new(HOME),
         },
+        handle.limits.threads(),
         handle.proxy().is_some(),
         command.terminal.is_some(),
     );

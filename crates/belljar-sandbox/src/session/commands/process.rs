@@ -149,11 +149,11 @@ async fn begin(
             Ok(Err(_)) => {}
             Err(_) => {
                 let _ = prepared.process.kill();
-                return Err(Error::Command("it did not start in time".into()));
+                return Err(Error::Command("it did not start in time\nhint: the session may be out of CPU time: wait for its cell, and try again".into()));
             }
         }
     }
-    let why = "its process was killed before it began, three times".into();
+    let why = "its process was killed three times before it began\nhint: the session may be out of memory: free some, or raise its limit".into();
     Err(Error::Command(why))
 }
 
@@ -321,7 +321,7 @@ impl CommandProcess {
     pub async fn write(&self, bytes: &[u8]) -> Result<(), Error> {
         let mut input = self.input.lock().await;
         let Some(input) = &mut *input else {
-            let why = "it has no standard input, or that is closed".to_owned();
+            let why = "it has no standard input, or its input is closed".to_owned();
             return Err(Error::Command(why));
         };
         let written = input.write_all(bytes).await;
@@ -343,7 +343,9 @@ impl CommandProcess {
             return Ok(());
         }
         if !(1..=64).contains(&signal) {
-            return Err(Error::Command(format!("there is no signal {signal}")));
+            return Err(Error::Command(format!(
+                "there is no signal {signal}\nhint: signals are 1 to 64"
+            )));
         }
         match self.server.upgrade() {
             Some(server) => {

@@ -44,7 +44,7 @@ pub(super) struct CommandServer {
     gone: Arc<AtomicBool>,
     next: AtomicU64,
     /// One for the next command without a terminal, so that it does not wait for a fork.
-    spare: Mutex<Option<Prepared>>,
+    prepared: Mutex<Option<Prepared>>,
 }
 
 #[derive(Debug, Default)]
@@ -101,7 +101,7 @@ impl CommandServer {
             pending: Arc::default(),
             gone: Arc::default(),
             next: AtomicU64::new(1),
-            spare: Mutex::default(),
+            prepared: Mutex::default(),
         };
         tokio::spawn(listen(
             Arc::clone(&server.channel),
@@ -117,12 +117,12 @@ impl CommandServer {
 
     /// A process for a command.
     pub(super) async fn take(&self, terminal: bool) -> Result<Prepared, SetupError> {
-        let spare = if terminal {
+        let ready = if terminal {
             None
         } else {
-            lock(&self.spare).take()
+            lock(&self.prepared).take()
         };
-        match spare {
+        match ready {
             Some(prepared) => Ok(prepared),
             None => self.prepare(terminal).await,
         }
@@ -130,10 +130,10 @@ impl CommandServer {
 
     /// Prepares the process of the next command.
     pub(super) async fn fill(&self) {
-        if lock(&self.spare).is_none()
+        if lock(&self.prepared).is_none()
             && let Ok(prepared) = self.prepare(false).await
         {
-            *lock(&self.spare) = Some(prepared);
+            *lock(&self.prepared) = Some(prepared);
         }
     }
 

@@ -1,7 +1,7 @@
 //! A snapshot as a file: how it is written, and how it is read when it may be damaged or hostile.
 //!
 //! In this order: [`MAGIC`] and the format's version; the variables, which only a guest can read;
-//! the workspace's files; the header, as JSON; three lengths; the SHA-256 of all that. The header
+//! the workspace's files; the header, as JSON; three lengths; the BLAKE3 hash of all that. The header
 //! comes late because the guest reports what it saved at the end, and nothing is written twice.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,6 @@ use std::sync::Arc;
 use belljar_protocol::SavedName;
 use belljar_walls::{BeneathError, EntryKind};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use tokio::sync::SemaphorePermit;
 
 use super::error::SnapshotError;
@@ -26,7 +25,7 @@ use crate::session::namespace_list::SavedNamespace;
 use crate::session::packages::Layer;
 
 const MAGIC: &[u8; 16] = b"belljar-snapshot";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEAD: u64 = 16 + 4;
 const LENGTHS: u64 = 3 * 8;
 const TRAILER: u64 = LENGTHS + 32;
@@ -93,7 +92,7 @@ pub(crate) struct Header {
 #[derive(Debug)]
 pub(crate) struct Writer {
     file: BufWriter<tempfile::NamedTempFile>,
-    hash: Sha256,
+    hash: blake3::Hasher,
     written: u64,
     space: Option<DiskSpace>,
     /// For the files, which may be many and small: to fill it with zeros takes longer than to read one.
@@ -105,7 +104,7 @@ impl Writer {
     pub(crate) fn create(to: &Path, disk: Option<&Arc<DiskAllowance>>) -> io::Result<Self> {
         let mut writer = Self {
             file: BufWriter::with_capacity(CHUNK, new_file(to)?),
-            hash: Sha256::new(),
+            hash: blake3::Hasher::new(),
             written: 0,
             space: disk.map(|disk| disk.take(32)).transpose()?,
             chunk: vec![0; CHUNK],
@@ -156,7 +155,11 @@ impl Writer {
                 EntryKind::File if entry.size > room => {
                     leave_out(format!("the files would exceed the limit of {limit} bytes"));
                 }
-                EntryKind::File => match workspace.read(&entry.path) {
+                EntryKind::File => match workspace.read(&entry.path, room) {
+                    // It has grown since.
+                    Ok(file) if file.metadata().is_ok_and(|found| found.len() > room) => {
+                        leave_out(format!("the files would exceed the limit of {limit} bytes"));
+                    }
                     Ok(file) => {
                         files += 1;
                         room -= self.write_file(&entry.path, file, room)?;
@@ -237,7 +240,7 @@ impl Writer {
         for length in [variables, files, header.len() as u64] {
             self.write(&length.to_le_bytes())?;
         }
-        self.file.write_all(&self.hash.finalize())?;
+        self.file.write_all(self.hash.finalize().as_bytes())?;
         let file = self
             .file
             .into_inner()
@@ -261,8 +264,7 @@ pub(crate) struct Reader {
 }
 
 /// The length of a snapshot's header, according to its end.
-pub(super) fn header_length(path: &Path) -> io::Result<u64> {
-    let mut file = File::open(path)?;
+pub(super) fn header_length(file: &mut File) -> io::Result<u64> {
     let Some(at) = file.metadata()?.len().checked_sub(32 + 8) else {
         return Ok(0);
     };
@@ -273,8 +275,8 @@ pub(super) fn header_length(path: &Path) -> io::Result<u64> {
 }
 
 impl Reader {
-    pub(crate) fn open(path: &Path) -> Result<Self, SnapshotError> {
-        let mut file = File::open(path)?;
+    pub(crate) fn new(mut file: File) -> Result<Self, SnapshotError> {
+        file.seek(SeekFrom::Start(0))?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(SnapshotError::NotASnapshot);
@@ -385,18 +387,10 @@ impl Reader {
         self.file.try_clone()
     }
 
-    /// The bytes of the variables, in parts of at most `size`; empty parts when there are no more.
-    pub(crate) fn variables(
-        mut self,
-        size: usize,
-    ) -> io::Result<impl FnMut() -> io::Result<Vec<u8>>> {
+    /// The bytes of the variables.
+    pub(crate) fn variables(mut self) -> io::Result<io::Take<File>> {
         self.file.seek(SeekFrom::Start(HEAD))?;
-        let mut source = self.file.take(self.variables);
-        Ok(move || {
-            let mut part = Vec::with_capacity(size);
-            (&mut source).take(size as u64).read_to_end(&mut part)?;
-            Ok(part)
-        })
+        Ok(self.file.take(self.variables))
     }
 }
 
@@ -418,14 +412,14 @@ fn number(bytes: &[u8]) -> u64 {
 
 fn hash(file: &mut File, length: u64) -> io::Result<[u8; 32]> {
     file.seek(SeekFrom::Start(0))?;
-    let mut hash = Sha256::new();
+    let mut hash = blake3::Hasher::new();
     let mut left = file.take(length);
     let mut chunk = vec![0; CHUNK];
     loop {
         match left.read(&mut chunk)? {
             0 => return Ok(hash.finalize().into()),
             read => hash.update(&chunk[..read]),
-        }
+        };
     }
 }
 

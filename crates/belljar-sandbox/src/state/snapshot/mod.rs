@@ -7,14 +7,14 @@ mod error;
 mod file;
 
 use std::collections::{BTreeMap, HashMap};
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{
-    GuestFrame, GuestVariables, HostFrame, LoadedName, RawFrame, SavedName, SavedNames,
-    encode_frame,
+    GuestFrame, GuestVariables, HostFrame, LoadedName, RawFrame, SavedName, SavedNames, encode_head,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
@@ -41,7 +41,7 @@ use file::{Header, MAX_HEADER, Writer, header_length};
 pub(crate) use file::Reader;
 
 /// Bytes of variables that are sent to a guest at once.
-const PART: usize = 8 << 20;
+const PART: usize = 2 << 20;
 
 /// The most packages that a refusal names.
 const MAX_DIFFERENCES: usize = 10;
@@ -111,14 +111,17 @@ pub(crate) async fn write(
 
     // Written by another thread while the guest makes the next part.
     let (parts, mut arriving) = tokio::sync::mpsc::channel::<Vec<u8>>(2);
+    let (unused, memory) = std::sync::mpsc::channel();
     let written = tokio::task::spawn_blocking(move || {
         let mut writer = writer;
         while let Some(part) = arriving.blocking_recv() {
             writer.write(&part).map_err(writing)?;
+            let _ = unused.send(part);
         }
         Ok::<_, Error>(writer)
     });
-    let saved = save(guest, handle, &parts, within).await;
+    let saved = save(guest, handle, &parts, memory, within).await;
+    guest.reuse(Vec::new());
     drop(parts);
     let written = written.await.map_err(panicked)?;
     let (saved, sources) = saved.map_err(|error| handle.fail(error))?;
@@ -165,25 +168,33 @@ static HEADERS: Semaphore = Semaphore::const_new(64);
 
 /// Opens a snapshot, if it is intact.
 pub(crate) async fn open_snapshot(path: PathBuf) -> Result<Reader, Error> {
-    let of = path.clone();
-    let header = blocking(move || Ok(header_length(&of).map_err(SnapshotError::from)?)).await?;
+    let file = blocking(move || Ok(File::open(path).map_err(SnapshotError::from)?)).await?;
+    read_snapshot(file).await
+}
+
+/// The same for a file that is open.
+pub(crate) async fn read_snapshot(mut file: File) -> Result<Reader, Error> {
+    let (file, header) = blocking(move || {
+        let header = header_length(&mut file).map_err(SnapshotError::from)?;
+        Ok((file, header))
+    })
+    .await?;
     let room = match u32::try_from(header.min(MAX_HEADER) / LARGE_HEADER) {
         // It is never closed.
         Ok(large @ 1..) => HEADERS.acquire_many(large).await.ok(),
         _ => None,
     };
-    let mut reader = blocking(move || Ok(Reader::open(&path)?)).await?;
+    let mut reader = blocking(move || Ok(Reader::new(file)?)).await?;
     reader.room = room;
     Ok(reader)
 }
 
-/// Copies a snapshot, if it is intact.
+/// Copies an intact snapshot.
 pub(crate) async fn copy(
-    from: PathBuf,
+    mut reader: Reader,
     to: PathBuf,
     disk: Option<Arc<DiskAllowance>>,
 ) -> Result<SnapshotReport, Error> {
-    let mut reader = open_snapshot(from).await?;
     blocking(move || {
         let bytes = reader.source().and_then(|file| file.metadata());
         let bytes = bytes.map_err(writing)?.len();
@@ -196,8 +207,7 @@ pub(crate) async fn copy(
 }
 
 /// What an intact snapshot contains.
-pub(crate) async fn report(of: PathBuf) -> Result<SnapshotReport, Error> {
-    let reader = open_snapshot(of).await?;
+pub(crate) fn report(reader: Reader) -> Result<SnapshotReport, Error> {
     let bytes = reader.source().and_then(|file| file.metadata());
     let bytes = bytes.map_err(SnapshotError::from)?.len();
     Ok(SnapshotReport::new(reader.header, bytes))
@@ -375,9 +385,12 @@ impl<'a> Talk<'a> {
     }
 
     async fn send(&mut self, request: &HostFrame<'_>, blob: &[u8]) -> Result<(), Error> {
-        let request = encode_frame(request, blob).map_err(Error::session)?;
+        let request = encode_head(request, blob.len()).map_err(Error::session)?;
         let control = &mut self.guest.control;
-        let sending = async { Ok(control.write_all(&request).await?) };
+        let sending = async {
+            control.write_all(&request).await?;
+            Ok(control.write_all(blob).await?)
+        };
         // The guest may be busy with names that it has; only the whole has a limit.
         Self::in_time(Duration::MAX, self.deadline, sending).await
     }
@@ -394,12 +407,13 @@ impl<'a> Talk<'a> {
 /// What was saved, and the sources of the cells.
 type Saved = (SavedNames, BTreeMap<String, String>);
 
-/// Makes the guest save its names, and passes on their bytes. The receiver may give up; the guest
-/// is still read to its end, since its next answer must belong to another request.
+/// Makes the guest save its names, and passes on their bytes; their memory comes back. The receiver may
+/// give up; the guest is still read to its end, since its next answer must belong to another request.
 async fn save(
     guest: &mut Guest,
     handle: &SessionHandle,
     parts: &tokio::sync::mpsc::Sender<Vec<u8>>,
+    memory: std::sync::mpsc::Receiver<Vec<u8>>,
     within: Option<Duration>,
 ) -> Result<Saved, Error> {
     let limits = &handle.limits;
@@ -431,6 +445,9 @@ async fn save(
                     return Err(ProtocolError::SecretInSnapshot.into());
                 }
                 let _ = parts.send(frame.blob).await;
+                if let Ok(memory) = memory.try_recv() {
+                    talk.guest.reuse(memory);
+                }
             }
             (GuestFrame::Saved(saved), frame) => {
                 let mut found = saved
@@ -447,6 +464,14 @@ async fn save(
             _ => return Err(ProtocolError::OtherAnswer.into()),
         }
     }
+}
+
+/// The next bytes of a file, into this memory; none at the end.
+fn next_part(mut from: io::Take<File>, mut part: Vec<u8>) -> io::Result<(io::Take<File>, Vec<u8>)> {
+    part.clear();
+    part.reserve_exact(PART);
+    (&mut from).take(PART as u64).read_to_end(&mut part)?;
+    Ok((from, part))
 }
 
 /// Makes a new guest load the variables.
@@ -469,19 +494,20 @@ async fn open(
         seconds: seconds(limits),
     };
     talk.send(&request, &[]).await?;
-    let mut variables = reader.variables(PART).map_err(SnapshotError::from)?;
+    let variables = reader.variables().map_err(SnapshotError::from)?;
+    let mut reading = tokio::task::spawn_blocking(move || next_part(variables, Vec::new()));
+    let mut memory = Vec::new();
     loop {
-        let (next, part) = blocking(move || {
-            let part = variables().map_err(SnapshotError::from)?;
-            Ok((variables, part))
-        })
-        .await?;
-        variables = next;
+        let next = reading.await.map_err(panicked)?;
+        let (variables, part) = next.map_err(SnapshotError::from)?;
+        // The next part is read while this one is sent.
+        reading = tokio::task::spawn_blocking(move || next_part(variables, memory));
         let last = part.is_empty();
         talk.send(&HostFrame::LoadPart { last }, &part).await?;
         if last {
             break;
         }
+        memory = part;
     }
     loop {
         match talk.receive().await? {

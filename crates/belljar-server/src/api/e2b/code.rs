@@ -82,7 +82,7 @@ struct RunningCell {
 impl Drop for RunningCell {
     fn drop(&mut self) {
         if self.record.ended().is_none()
-            && let Ok(session) = self.entry.session()
+            && let Ok(session) = self.entry.any_session()
         {
             session.interrupt_cell(self.record.number);
         }

@@ -83,7 +83,7 @@ pub(super) fn find(
     id: &str,
 ) -> Result<Arc<SessionEntry>, Problem> {
     let found = service.sessions.find(&caller.tenant, id)?;
-    match found.session() {
+    match found.any_session() {
         Ok(_) if found.label().sandbox.is_some() => Ok(found),
         Err(problem) if problem.code != Code::SessionEnded => Err(problem),
         _ => {

@@ -105,7 +105,7 @@ impl ListAsked {
         };
         let has = |(name, value): (&String, &String)| label.metadata.get(name) == Some(value);
         let state = state(entry);
-        entry.session().is_ok()
+        entry.any_session().is_ok()
             && in_page
             && (self.states.is_empty() || self.states.iter().any(|one| one == state))
             && self

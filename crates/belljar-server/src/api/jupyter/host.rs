@@ -40,7 +40,7 @@ impl Host for ServiceHost {
     type Run = KernelCell;
 
     fn python(&self) -> (u8, u8, u8) {
-        let engine = self.service.engine(Some(&self.entry.environment));
+        let engine = self.service.engine_of(&self.entry);
         engine.map_or((3, 0, 0), |engine| engine.environment().version())
     }
 
@@ -117,8 +117,13 @@ async fn replace(service: &Arc<Service>, entry: &Arc<SessionEntry>) -> Result<()
     if service.is_draining() {
         return Err(Problem::draining());
     }
+    let engine = service.engine_of(entry)?;
+    // Before the lost one is given up: there would be none in its place.
+    service
+        .admission
+        .isolation
+        .check(&entry.tenant, entry.isolation)?;
     entry.end();
-    let engine = service.engine(Some(&entry.environment))?;
     let (session, permit) = start_with(service, engine, &entry.tenant, &entry.options).await?;
     service.sessions.replace(entry, session, permit)?;
     keep_start(entry).await;

@@ -74,7 +74,7 @@ pub(super) fn all(service: &Service, caller: &Caller) -> Vec<Arc<SessionEntry>> 
 
 /// Whether it is a kernel that has not ended. One that a restart of the service has interrupted has not.
 fn is_kernel(entry: &SessionEntry) -> bool {
-    let is_there = match entry.session() {
+    let is_there = match entry.any_session() {
         Ok(_) => true,
         Err(problem) => problem.code == Code::Draining,
     };

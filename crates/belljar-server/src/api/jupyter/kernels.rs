@@ -86,7 +86,7 @@ pub(super) async fn interrupt(
     Named(id): Named<String>,
 ) -> Result<StatusCode, Problem> {
     let entry = find(&service, &caller, &id)?;
-    entry.session()?.interrupt();
+    entry.any_session()?.interrupt();
     Ok(StatusCode::NO_CONTENT)
 }
 

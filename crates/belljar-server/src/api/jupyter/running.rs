@@ -134,7 +134,7 @@ async fn end_of(entry: &SessionEntry, handle: &KernelHandle) {
     while misses < MISSES {
         tokio::time::sleep(LOOK).await;
         handle.forget_absent();
-        misses = match entry.session() {
+        misses = match entry.any_session() {
             Err(problem) if problem.code != Code::Draining => misses + 1,
             _ => 0,
         };

@@ -33,7 +33,7 @@ pub(super) async fn me(caller: Caller) -> Json<Value> {
 
 /// One specification for each environment.
 pub(super) async fn list(State(service): State<Arc<Service>>) -> Json<Value> {
-    let names = || service.environments().map(spec_name);
+    let names = || service.engines.environments().into_iter().map(spec_name);
     let specs: Map<String, Value> = names().map(|name| (name.to_owned(), spec(name))).collect();
     Json(json!({"default": names().next(), "kernelspecs": specs}))
 }
@@ -42,9 +42,10 @@ pub(super) async fn show(
     State(service): State<Arc<Service>>,
     Named(name): Named<String>,
 ) -> Result<Json<Value>, Problem> {
-    let found = environment(&service, Some(&name)).and_then(|name| service.engine(name));
+    let found = environment(&service, Some(&name));
     let found = found.map_err(|problem| Problem::new(Code::RouteNotFound, problem.words()))?;
-    Ok(Json(spec(spec_name(found.environment().name()))))
+    let found = found.unwrap_or_else(|| service.engines.first().environment().name());
+    Ok(Json(spec(spec_name(found))))
 }
 
 fn spec(name: &str) -> Value {
@@ -77,12 +78,13 @@ pub(super) fn environment<'a>(
     service: &Service,
     name: Option<&'a str>,
 ) -> Result<Option<&'a str>, Problem> {
-    let is_offered = |name: &str| service.environments().any(|known| known == name);
-    match name {
-        None | Some("") => Ok(None),
-        Some(name) if is_offered(name) => Ok(Some(name)),
-        Some(name) if DEFAULT_NAMES.contains(&name) => Ok(None),
+    let Some(name) = name.filter(|name| !name.is_empty()) else {
+        return Ok(None);
+    };
+    match service.engines.choose(Some(name), None, None) {
+        Ok(_) => Ok(Some(name)),
+        Err(_) if DEFAULT_NAMES.contains(&name) => Ok(None),
         // Refused with the names that there are.
-        Some(name) => service.engine(Some(name)).map(|_| Some(name)),
+        Err(error) => Err(error.into()),
     }
 }

@@ -62,7 +62,7 @@ impl Container {
             && let Some(container) = entry.label().container
         {
             check_scope(caller)?;
-            entry.session()?;
+            entry.any_session()?;
             let used = LabelChange {
                 ttl_seconds: Some(60 * container.minutes),
                 ..LabelChange::default()

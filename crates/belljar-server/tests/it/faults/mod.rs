@@ -101,7 +101,13 @@ fn every_failpoint_is_in_the_table() {
                 continue;
             }
             let text = fs::read_to_string(&path).unwrap();
-            for before in ["fail(\"", "self.write(\"", "begin(&self.writer, \""] {
+            for before in [
+                "fail(\"",
+                "store.write(\"",
+                "store.act(\"",
+                "own.write(\"",
+                "begin(&self.writer, \"",
+            ] {
                 let after = text.split(before).skip(1);
                 found.extend(after.map(|after| after.split('"').next().unwrap().to_owned()));
             }
@@ -260,7 +266,7 @@ fn limit_files(bytes: Option<u64>) {
     setrlimit(Resource::Fsize, Rlimit { current, maximum }).unwrap();
 }
 
-/// A service on small disks, and those who use it.
+/// A service on small disks, and its users.
 struct Desk {
     world: World,
     client: Client,

@@ -38,6 +38,7 @@ enum Act {
     CreateKey,
     RevokeKey,
     SetQuota,
+    SetIsolation,
     EndSession,
     StartRunOnce,
     StartRun,
@@ -47,6 +48,9 @@ enum Act {
     FinishRun,
     CancelRun,
     DeleteRun,
+    LabelRun,
+    ShareRun,
+    RevokeShare,
     SweepRun,
     RunCell,
     PutFile,
@@ -99,6 +103,13 @@ pub(super) const WRITES: &[Write] = &[
     ),
     write(
         "tenants",
+        "set the least isolation",
+        "tenants.set_isolation",
+        false,
+        Act::SetIsolation,
+    ),
+    write(
+        "tenants",
         "audit the end of a session",
         "tenants.record",
         false,
@@ -117,6 +128,27 @@ pub(super) const WRITES: &[Write] = &[
         "tenants.forget_run",
         false,
         Act::DeleteRun,
+    ),
+    write(
+        "tenants",
+        "set the title of a run",
+        "tenants.relabel_run",
+        false,
+        Act::LabelRun,
+    ),
+    write(
+        "tenants",
+        "make a share link",
+        "tenants.share_run",
+        false,
+        Act::ShareRun,
+    ),
+    write(
+        "tenants",
+        "revoke a share link",
+        "tenants.revoke_share",
+        false,
+        Act::RevokeShare,
     ),
     write(
         "tenants",
@@ -303,7 +335,7 @@ impl Write {
     pub(super) async fn prepare(&self, desk: &Desk) -> String {
         let client = &desk.client;
         match self.act {
-            Act::SetQuota | Act::StartSession => String::new(),
+            Act::SetQuota | Act::SetIsolation | Act::StartSession => String::new(),
             Act::CreateKey => key_count(&desk.admin).await.to_string(),
             Act::StartRun | Act::StartRunOnce | Act::StartRunWithFile => {
                 run_count(client).await.to_string()
@@ -333,10 +365,11 @@ impl Write {
                 while events.next().await.unwrap().kind != "call_started" {}
                 run
             }
-            Act::DeleteRun => {
-                let run = client.start(json!({"task": "Write."})).await;
-                client.until(&run, "answered").await;
-                run
+            Act::DeleteRun | Act::LabelRun | Act::ShareRun => answered(client).await,
+            Act::RevokeShare => {
+                let shares = format!("{}/shares", answered(client).await);
+                let made = client.post(&shares, json!({})).json_with(201).await;
+                format!("{shares}/{}", made["id"].as_str().unwrap())
             }
             Act::SweepRun => {
                 let file = json!({"name": "given", "contents": "Z2l2ZW4gb25jZQ=="});
@@ -363,6 +396,7 @@ impl Write {
                 format!("{saw}; the key is refused at once")
             }
             Act::SetQuota => saw(quota(admin, 7_000)).await,
+            Act::SetIsolation => saw(isolation(admin, "gvisor")).await,
             Act::EndSession => saw(end_session(admin, target)).await,
             Act::StartRunOnce => saw(run_once(client, target)).await,
             Act::StartRun => saw(client.post("/v1/runs", json!({"task": "Write."}))).await,
@@ -385,7 +419,9 @@ impl Write {
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             },
-            Act::DeleteRun => saw(client.delete(target)).await,
+            Act::DeleteRun | Act::RevokeShare => saw(client.delete(target)).await,
+            Act::LabelRun => saw(title(client, target, "Refused")).await,
+            Act::ShareRun => saw(client.post(&format!("{target}/shares"), json!({}))).await,
             Act::SweepRun => {
                 let saw = saw(client.delete(target)).await;
                 // What it left is removed after the answer.
@@ -449,6 +485,13 @@ impl Write {
                 quota(admin, 1_000).with(200).await;
                 held("the quota was as before; the next change holds")
             }
+            Act::SetIsolation => {
+                assert!(refused, "{about}: {saw}");
+                let shown = admin.get("/v1/admin/tenants").json_with(200).await;
+                assert!(!shown.to_string().contains("gvisor"), "{about}: {shown:#}");
+                isolation(admin, "full").with(200).await;
+                held("the least isolation was as before; the next change holds")
+            }
             Act::EndSession => {
                 assert!(refused, "{about}: {saw}");
                 assert_eq!(
@@ -506,6 +549,27 @@ impl Write {
                 client.delete(target).with(204).await;
                 client.get(target).problem(404, "run_not_found").await;
                 held("the next request deleted it")
+            }
+            Act::LabelRun => {
+                assert!(refused, "{about}: {saw}");
+                let shown = client.get(target).json_with(200).await;
+                assert!(shown.get("title").is_none(), "{about}: {shown:#}");
+                title(client, target, "Kept").with(200).await;
+                held("the run had no title; the next one is kept")
+            }
+            Act::ShareRun => {
+                assert!(refused, "{about}: {saw}");
+                let shares = format!("{target}/shares");
+                let listed = client.get(&shares).json_with(200).await;
+                assert_eq!(listed["shares"], json!([]), "{about}");
+                client.post(&shares, json!({})).with(201).await;
+                held("no link was made; the next one is")
+            }
+            Act::RevokeShare => {
+                assert!(refused, "{about}: {saw}");
+                client.delete(target).with(204).await;
+                client.delete(target).problem(404, "share_not_found").await;
+                held("the next request revoked it")
             }
             Act::SweepRun => {
                 if saw != "204" {
@@ -613,6 +677,18 @@ async fn key_count(admin: &Client) -> usize {
     keys["keys"].as_array().unwrap().len()
 }
 
+/// A run that has answered; its path.
+async fn answered(client: &Client) -> String {
+    let run = client.start(json!({"task": "Write."})).await;
+    client.until(&run, "answered").await;
+    run
+}
+
+fn title(client: &Client, run: &str, title: &str) -> RequestBuilder {
+    let request = client.request(reqwest::Method::PATCH, run);
+    request.json(&json!({"title": title}))
+}
+
 async fn run_count(client: &Client) -> usize {
     let page = client.get("/v1/runs?limit=100").json_with(200).await;
     page["runs"].as_array().unwrap().len()
@@ -621,6 +697,11 @@ async fn run_count(client: &Client) -> usize {
 fn quota(admin: &Client, amount: u64) -> RequestBuilder {
     let quotas = json!({"quotas": {"disk_bytes": amount}});
     admin.post("/v1/admin/tenants/b/quotas", quotas)
+}
+
+fn isolation(admin: &Client, least: &str) -> RequestBuilder {
+    let path = "/v1/admin/tenants/b/isolation";
+    admin.post(path, json!({"least": least}))
 }
 
 fn end_session(admin: &Client, session: &str) -> RequestBuilder {

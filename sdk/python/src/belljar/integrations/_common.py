@@ -28,6 +28,7 @@ class SessionOptions(TypedDict, total=False):
     packages: list[str]
     mounts: list[str]
     environment: str
+    isolation: _core.Isolation
     name: str
     metadata: dict[str, str]
     ttl: int

@@ -13,7 +13,7 @@ import asyncio
 from pydantic import BaseModel
 from typing_extensions import Self
 
-from .. import AsyncBelljar, AsyncSession
+from .. import AsyncBelljar, AsyncSession, Isolation
 from ._common import TIMED_OUT, SessionOptions, cell_time, exit_code, missing, omission
 
 try:
@@ -35,6 +35,7 @@ class BelljarCodeExecutorConfig(BaseModel):
     timeout: float = 60
     packages: list[str] | None = None
     environment: str | None = None
+    isolation: Isolation | None = None
 
 
 class BelljarCodeExecutor(CodeExecutor, Component[BelljarCodeExecutorConfig]):
@@ -115,7 +116,7 @@ class BelljarCodeExecutor(CodeExecutor, Component[BelljarCodeExecutorConfig]):
         return 1 if code is None else code, omission(ended) + ended.stdout + note
 
     def _to_config(self) -> BelljarCodeExecutorConfig:
-        unknown = set(self._options) - {"packages", "environment"}
+        unknown = set(self._options) - {"packages", "environment", "isolation"}
         if unknown:
             # Variables and secrets among them must not be in a stored configuration.
             raise ValueError(f"a stored component cannot have the session options {', '.join(sorted(unknown))}")
@@ -124,6 +125,7 @@ class BelljarCodeExecutor(CodeExecutor, Component[BelljarCodeExecutorConfig]):
             timeout=self._timeout,
             packages=self._options.get("packages"),
             environment=self._options.get("environment"),
+            isolation=self._options.get("isolation"),
         )
 
     @classmethod
@@ -133,4 +135,6 @@ class BelljarCodeExecutor(CodeExecutor, Component[BelljarCodeExecutorConfig]):
             options["packages"] = config.packages
         if config.environment is not None:
             options["environment"] = config.environment
+        if config.isolation is not None:
+            options["isolation"] = config.isolation
         return cls(config.url, timeout=config.timeout, options=options)

@@ -1,0 +1,155 @@
+//! Claims: values in answers, half of them wrong in subtle ways. How many wrong ones have evidence that nothing speaks
+//! against, and how many right ones have not.
+//!
+//! `claims/tuning.txt` is what the rules of evidence were tuned with, `claims/held.txt` is not. A run is
+//! `### name | file, …`, the task, its cells, each after a line `--- cell`, and its claims: `--- right | VALUE` or
+//! `--- wrong: KIND | VALUE` with an answer. The cells run in real sessions, anew for each claim.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use belljar_agent::{Evidence, Seen};
+use belljar_sandbox::Engine;
+use belljar_test_model::ScriptedModel;
+
+use crate::support::{Desk, answer, code, drive, environment, start};
+
+struct Claim {
+    kind: &'static str,
+    value: &'static str,
+    answer: &'static str,
+}
+
+struct Run {
+    name: &'static str,
+    files: Vec<&'static str>,
+    task: &'static str,
+    cells: Vec<&'static str>,
+    claims: Vec<Claim>,
+}
+
+fn runs(text: &'static str) -> Vec<Run> {
+    let read = |run: &'static str| {
+        let mut parts = run.split("\n--- ");
+        let (first, task) = parts.next().unwrap().split_once('\n').unwrap();
+        let (name, files) = first.split_once('|').unwrap();
+        let files = files.split(',').map(str::trim);
+        let mut run = Run {
+            name: name.trim(),
+            files: files.filter(|file| !file.is_empty()).collect(),
+            task: task.trim(),
+            cells: Vec::new(),
+            claims: Vec::new(),
+        };
+        for part in parts {
+            let (first, text) = part.split_once('\n').unwrap();
+            match first.split_once('|') {
+                None => run.cells.push(text.trim_end()),
+                Some((kind, value)) => run.claims.push(Claim {
+                    kind: kind.trim(),
+                    value: value.trim(),
+                    answer: text.trim(),
+                }),
+            }
+        }
+        run
+    };
+    text.split("### ").skip(1).map(read).collect()
+}
+
+/// What was found for the value, or for each part of it.
+async fn found(run: &Run, claim: &Claim, engine: &Engine) -> Vec<Evidence> {
+    let cells = run.cells.iter().map(|cell| code(cell));
+    let replies: Vec<_> = cells.chain([answer(claim.answer)]).collect();
+    let mut next = 0;
+    // A model that is asked again repeats its answer.
+    let model = ScriptedModel::react(move |_| {
+        let reply = replies[next.min(replies.len() - 1)].clone();
+        next += 1;
+        reply
+    });
+    let mut desk = Desk::with(model.unwrap());
+    desk.engine = engine.clone();
+    let agent = desk.agent().await;
+    let mut start = start(run.task);
+    for name in &run.files {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/runs/corpus/files");
+        let contents = std::fs::read(path.join(name)).unwrap();
+        start.files.push(agent.file(name, contents).await.unwrap());
+    }
+    let driven = drive(agent.start(start).await.unwrap()).await;
+    let evidence = driven.ending().unwrap().evidence.clone();
+    // The value itself, or its parts.
+    let bare = claim.value.trim_end_matches(|c: char| !c.is_ascii_digit());
+    let is_it = |one: &&Evidence| one.value == claim.value || one.value == bare;
+    let is_part = |one: &&Evidence| claim.value.contains(&one.value);
+    let whole: Vec<Evidence> = evidence.iter().filter(is_it).cloned().collect();
+    if whole.is_empty() {
+        evidence.iter().filter(is_part).cloned().collect()
+    } else {
+        whole
+    }
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    all: usize,
+    misjudged: usize,
+    /// How many were, if the digits alone counted.
+    by_digits: usize,
+}
+
+/// How many claims are misjudged by kind, with how many there are.
+#[expect(clippy::print_stdout, reason = "the rates are read by people")]
+async fn misjudged(text: &'static str, engine: &Engine) -> BTreeMap<&'static str, Count> {
+    let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
+    for run in runs(text) {
+        for claim in &run.claims {
+            let found = Box::pin(found(&run, claim, engine)).await;
+            let holds = !found.is_empty() && found.iter().all(Evidence::is_strong);
+            let is_printed = |one: &Evidence| matches!(one.seen, Some(Seen::Output { .. }));
+            let matches =
+                !found.is_empty() && found.iter().all(|one| one.is_strong() || is_printed(one));
+            let why: Vec<String> = found.iter().map(|one| format!("{:?}", one.seen)).collect();
+            let why = why.join("; ");
+            let is_right = claim.kind == "right";
+            let count = counts
+                .entry(if is_right { "right" } else { "wrong" })
+                .or_default();
+            count.all += 1;
+            count.misjudged += usize::from(holds != is_right);
+            count.by_digits += usize::from(matches != is_right);
+            let mark = if holds == is_right { " " } else { "*" };
+            println!(
+                "{mark} {:18} {:12} {why:40} {}: {}",
+                claim.kind, claim.value, run.name, claim.answer
+            );
+        }
+    }
+    println!("{counts:?}");
+    counts
+}
+
+/// At most these percentages of the wrong and of the right claims are misjudged.
+fn check(counts: &BTreeMap<&str, Count>, of_wrong: usize, of_right: usize) {
+    for (kind, most) in [("wrong", of_wrong), ("right", of_right)] {
+        let count = &counts[kind];
+        assert!(100 * count.misjudged <= most * count.all, "{counts:?}");
+    }
+}
+
+/// The aim is 5 % of the wrong claims with evidence, and 15 % of the right ones without. The bounds are what is reached.
+#[tokio::test(flavor = "multi_thread")]
+async fn waits_claims() {
+    let engine = Engine::builder(environment()).build();
+    let counts = Box::pin(misjudged(include_str!("claims/tuning.txt"), &engine)).await;
+    check(&counts, 28, 10);
+}
+
+/// The same for claims that the rules were not tuned with.
+#[tokio::test(flavor = "multi_thread")]
+async fn waits_claims_that_the_rules_were_not_tuned_with() {
+    let engine = Engine::builder(environment()).build();
+    let counts = Box::pin(misjudged(include_str!("claims/held.txt"), &engine)).await;
+    check(&counts, 40, 20);
+}

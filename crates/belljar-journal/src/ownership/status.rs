@@ -1,0 +1,95 @@
+//! What there is in a cluster, for its operators.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+
+use super::NodePlace;
+use super::single::place;
+use crate::Error;
+use crate::postgres::{Connections, fault, unsigned, within};
+
+/// A node beats several times in this time, with the default lease.
+const WATCHED: Duration = Duration::from_secs(1);
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const NODES: &str = "SELECT l.life, l.node, l.address, l.beat, extract(epoch FROM l.started)::bigint, \
+        (SELECT count(*) FROM belljar.runs r WHERE r.life = l.life) \
+    FROM belljar.lives l WHERE NOT l.dead ORDER BY l.life";
+
+const RUNS: &str = "SELECT count(*) FILTER (WHERE r.state = 'ready'), \
+        count(*) FILTER (WHERE r.state = 'waits'), count(*) FILTER (WHERE r.state = 'stuck'), \
+        count(*) FILTER (WHERE l.dead) \
+    FROM belljar.runs r LEFT JOIN belljar.lives l ON l.life = r.life WHERE r.state <> 'ended'";
+
+/// A node that has not been declared dead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// Its name and address.
+    pub place: NodePlace,
+    /// When its life began, in seconds since 1970, by the clock of the database.
+    pub started: i64,
+    /// Whether it beat while it was watched.
+    pub is_beating: bool,
+    /// How many runs it drives.
+    pub runs: u64,
+}
+
+/// The nodes of a cluster, and how many runs no node drives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterStatus {
+    /// The nodes that live, oldest life first.
+    pub nodes: Vec<NodeStatus>,
+    /// Runs that any node may claim.
+    pub ready: u64,
+    /// Runs that wait for a person.
+    pub waiting: u64,
+    /// Runs that can't be driven.
+    pub stuck: u64,
+    /// Runs of dead nodes that no other has claimed yet.
+    pub orphaned: u64,
+}
+
+impl ClusterStatus {
+    /// Watches the cluster in this database for a second.
+    pub async fn read(database: &str) -> Result<Self, Error> {
+        let connections = Connections::open(database, 1)?;
+        let status = watch(&connections).await;
+        status.map_err(|error| fault(&connections, error))
+    }
+}
+
+async fn watch(connections: &Connections) -> sqlx::Result<ClusterStatus> {
+    let rows = async |statement: &'static str| {
+        let mut connection = connections.take().await?;
+        let rows = within(PATIENCE, sqlx::query(statement).fetch_all(&mut *connection)).await;
+        connection.finish(rows)
+    };
+    let beat = |row: &PgRow| Ok::<(i64, i64), sqlx::Error>((row.try_get(0)?, row.try_get(3)?));
+    let before: sqlx::Result<HashMap<i64, i64>> = rows(NODES).await?.iter().map(beat).collect();
+    let before = before?;
+    tokio::time::sleep(WATCHED).await;
+    let node = |row: &PgRow| {
+        let (life, now) = beat(row)?;
+        Ok(NodeStatus {
+            place: place(row, 0)?,
+            started: row.try_get(4)?,
+            is_beating: before.get(&life).is_none_or(|before| *before != now),
+            runs: unsigned(row.try_get(5)?),
+        })
+    };
+    let nodes: sqlx::Result<Vec<NodeStatus>> = rows(NODES).await?.iter().map(node).collect();
+    let runs = rows(RUNS).await?;
+    let runs = runs.first().ok_or(sqlx::Error::RowNotFound)?;
+    let count = |column: usize| runs.try_get(column).map(unsigned);
+    Ok(ClusterStatus {
+        nodes: nodes?,
+        ready: count(0)?,
+        waiting: count(1)?,
+        stuck: count(2)?,
+        orphaned: count(3)?,
+    })
+}

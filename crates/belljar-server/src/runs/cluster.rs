@@ -1,0 +1,235 @@
+//! Runs of a cluster: claimed by this node, released by it, and looked for on others.
+
+use std::sync::Arc;
+
+use belljar_agent::RunError;
+use belljar_journal::{Membership, NodePlace, OwnedRun, RunId, RunState};
+
+use super::drive::LetGo;
+use super::go_on::AGAIN;
+use super::reach::Model;
+use super::{Runs, fault, other_node};
+use crate::lock::lock;
+use crate::problem::Problem;
+use crate::tenants::TenantName;
+
+/// The most runs that are claimed at once, so that other nodes get some as well.
+const CLAIM: usize = 8;
+
+impl Runs {
+    /// Claims runs of dead nodes, and those that are ready, and drives them: over all lives of this node.
+    pub(super) async fn claim_all(self: &Arc<Self>, membership: &Membership) {
+        let mut was_refused = false;
+        loop {
+            if membership.node().is_over() {
+                // Others drive its runs, or will.
+                std::mem::take(&mut *lock(&self.life)).cancel();
+                match membership.join_again().await {
+                    Ok(node) => tracing::warn!(life = node.life(), "joined the cluster again"),
+                    Err(error) => tracing::error!(%error, "cannot join the cluster again"),
+                }
+            }
+            let most = self.admission.free_runs().min(CLAIM);
+            let claimed = if most > 0 {
+                membership.node().claim(most).await
+            } else {
+                Ok(Vec::new())
+            };
+            match claimed {
+                Ok(claimed) => {
+                    was_refused = false;
+                    for owned in claimed {
+                        self.take_over(owned).await;
+                    }
+                }
+                Err(error) if was_refused => tracing::debug!(%error, "cannot claim runs"),
+                Err(error) => {
+                    tracing::error!(%error, "cannot claim runs");
+                    was_refused = true;
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Drives a claimed run, or gives it up.
+    async fn take_over(self: &Arc<Self>, owned: OwnedRun) {
+        let id = owned.id().clone();
+        let epoch = owned.epoch();
+        match self.drive_owned(owned).await {
+            Ok(None) => tracing::info!(run = %id, epoch, "run taken over"),
+            Ok(Some((owned, state))) => {
+                if let Err(error) = owned.give_up(state).await {
+                    // The next claim has it again.
+                    tracing::warn!(run = %id, %error, "cannot give a run up");
+                }
+            }
+            // As well.
+            Err(problem) => {
+                tracing::error!(run = %id, problem.detail, "cannot take a run over now");
+            }
+        }
+    }
+
+    /// Drives a claimed run; returns it with the state in which it is to be given up, if it is not to be driven here.
+    async fn drive_owned(
+        self: &Arc<Self>,
+        owned: OwnedRun,
+    ) -> Result<Option<(OwnedRun, RunState)>, Problem> {
+        let id = owned.id().clone();
+        let Ok(tenant) = owned.tenant().parse::<TenantName>() else {
+            return Ok(Some((owned, RunState::Stuck)));
+        };
+        let is_stopped = lock(&self.interrupted).get(&id).copied() == Some(true);
+        let agent = match self.read(&tenant, id.as_str()).await {
+            Ok(recorded) if recorded.run.ending().is_some() => {
+                return Ok(Some((owned, RunState::Ended)));
+            }
+            Ok(recorded) if !recorded.run.undecided().is_empty() && !is_stopped => {
+                return Ok(Some((owned, RunState::Waits)));
+            }
+            Ok(recorded) => self.agent_of(&tenant, &recorded, Model::Its),
+            Err(problem) if problem.code.retry() => return Err(problem),
+            Err(problem) => Err(problem),
+        };
+        let (agent, isolation) = match agent {
+            Ok(agent) => agent,
+            Err(problem) => {
+                tracing::error!(run = %id, problem.detail, "cannot resume a run");
+                return Ok(Some((owned, RunState::Stuck)));
+            }
+        };
+        let permits = match self.permits(&tenant, isolation).await {
+            Ok(permits) => permits,
+            // Another node may have some.
+            Err(problem) if problem.code.retry() => return Ok(Some((owned, RunState::Ready))),
+            Err(problem) => {
+                tracing::error!(run = %id, problem.detail, "cannot resume a run");
+                return Ok(Some((owned, RunState::Stuck)));
+            }
+        };
+        let mut live = agent.resume_owned(owned).await.map_err(fault)?;
+        if is_stopped {
+            live.stop().await.map_err(fault)?;
+            lock(&self.interrupted).remove(&id);
+        }
+        self.drive(live, permits);
+        Ok(None)
+    }
+
+    /// A run is driven no longer. One that has failed for want of the database is claimed again.
+    pub(super) async fn release(
+        &self,
+        id: &RunId,
+        ended: Result<Option<LetGo>, RunError>,
+        is_stopped: bool,
+    ) {
+        let Some(membership) = &self.membership else {
+            return;
+        };
+        let state = match ended {
+            // Who drove it to its end has given it up; who stops leaves the cluster.
+            Ok(None | Some(LetGo::ForOthers)) => return,
+            Ok(Some(LetGo::Waits)) => RunState::Waits,
+            Err(error) if error.storage_fault().is_some() || error.is_of_owner() => {
+                if is_stopped {
+                    lock(&self.interrupted).insert(id.clone(), true);
+                }
+                return;
+            }
+            Err(_) => RunState::Stuck,
+        };
+        if let Err(error) = membership.node().release(id, state).await {
+            tracing::warn!(run = %id, %error, "cannot release a run");
+        }
+    }
+
+    /// Ends this node's life: others take over its runs at once.
+    pub(super) async fn leave_cluster(&self) {
+        if let Some(membership) = &self.membership
+            && let Err(error) = membership.node().leave().await
+        {
+            tracing::error!(%error, "cannot leave the cluster; others take over after the lease");
+        }
+    }
+
+    /// Whether this service may write to its runs.
+    pub(crate) fn may_act(&self) -> bool {
+        let membership = self.membership.as_ref();
+        membership.is_none_or(|membership| membership.node().may_act())
+    }
+
+    /// Whether another node drives a run, and which other node has its files.
+    pub(super) async fn elsewhere(&self, id: &RunId) -> Result<(bool, Option<String>), Problem> {
+        let Some(membership) = &self.membership else {
+            return Ok((false, None));
+        };
+        let node = membership.node();
+        let place = node.place(id).await;
+        let Some(place) = place.map_err(|error| fault(error.into()))? else {
+            return Ok((false, None));
+        };
+        let driven = place
+            .driver
+            .is_some_and(|driver| driver.name != node.name());
+        Ok((driven, place.files.filter(|files| files != node.name())))
+    }
+
+    /// Another node by its name: nothing if nobody knows one, and nothing within if it does not live.
+    pub(crate) async fn find_node(&self, name: &str) -> Result<Option<Option<NodePlace>>, Problem> {
+        let Some(membership) = &self.membership else {
+            return Ok(None);
+        };
+        let node = membership.node();
+        if name == node.name() {
+            return Ok(None);
+        }
+        let found = node.find(name).await;
+        let found = found.map_err(|error| fault(error.into()))?;
+        if found.is_none() {
+            let is_known = node.knows(name).await;
+            let is_known = is_known.map_err(|error| fault(error.into()))?;
+            return Ok(is_known.then_some(None));
+        }
+        Ok(Some(found))
+    }
+
+    /// The other node that drives a run.
+    pub(crate) async fn driver_elsewhere(&self, id: &str) -> Result<Option<NodePlace>, Problem> {
+        let (Some(membership), Ok(id)) = (&self.membership, id.parse::<RunId>()) else {
+            return Ok(None);
+        };
+        let node = membership.node();
+        let place = node.place(&id).await;
+        let place = place.map_err(|error| fault(error.into()))?;
+        let driver = place.and_then(|place| place.driver);
+        Ok(driver.filter(|driver| driver.name != node.name()))
+    }
+
+    /// The other node that has the files of a run, if it lives.
+    pub(crate) async fn files_elsewhere(&self, id: &str) -> Result<Option<NodePlace>, Problem> {
+        let Ok(id) = id.parse::<RunId>() else {
+            return Ok(None);
+        };
+        match self.elsewhere(&id).await? {
+            (_, Some(name)) => Ok(self.find_node(&name).await?.flatten()),
+            _ => Ok(None),
+        }
+    }
+
+    /// Refuses what only the node can do that drives a run.
+    pub(super) async fn check_not_elsewhere(&self, id: &RunId) -> Result<(), Problem> {
+        match self.elsewhere(id).await? {
+            (true, Some(name)) => Err(other_node(&name)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses what only the node can do that has the files of a run, as long as it lives.
+    pub(super) async fn check_files_here(&self, id: &RunId) -> Result<(), Problem> {
+        match self.files_elsewhere(id.as_str()).await? {
+            Some(node) => Err(other_node(&node.name)),
+            None => Ok(()),
+        }
+    }
+}

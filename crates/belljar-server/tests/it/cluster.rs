@@ -1,0 +1,325 @@
+//! Nodes of a cluster: services with one database and one object store. Whole programs, and their deaths, are in the
+//! tests of the command.
+
+use std::time::{Duration, Instant};
+
+use belljar_journal::Objects;
+use belljar_server::{ClusterOptions, Scope, ServerError, ServerOptions, Tenants};
+use belljar_test_model::{Scripted, ScriptedModel};
+use serde_json::json;
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+
+use crate::postgres;
+use crate::runs::{answer, code, offering};
+use crate::socket::Socket;
+use crate::support::{Ask as _, Client, World, bare, soon, world_in};
+use crate::weed;
+
+/// What the nodes of a test share.
+struct Cluster {
+    database: String,
+    objects: Objects,
+    model: ScriptedModel,
+}
+
+impl Cluster {
+    fn new(database: String, script: impl IntoIterator<Item = Scripted>) -> Self {
+        Self {
+            database,
+            objects: weed::objects(),
+            model: ScriptedModel::start(script).unwrap(),
+        }
+    }
+
+    fn options(&self) -> ServerOptions {
+        let mut options = offering(&self.model);
+        options.objects = Some(self.objects.clone());
+        options.cluster = Some(ClusterOptions {
+            // A machine that is busy with other tests.
+            lease: Duration::from_secs(3),
+            ..ClusterOptions::new(self.database.clone(), "")
+        });
+        options
+    }
+
+    async fn node(&self) -> World {
+        world_in(tempfile::tempdir().unwrap(), self.options()).await
+    }
+
+    async fn sql(&self, statement: &str) {
+        let mut connection = PgConnection::connect(&self.database).await.unwrap();
+        let query = sqlx::query(AssertSqlSafe(statement.to_owned()));
+        query.execute(&mut connection).await.unwrap();
+    }
+}
+
+const BOTH: [Scope; 2] = [Scope::Sessions, Scope::Runs];
+
+/// A run of one node as clients of another see it; each node has the keys, and no tenant sees another's runs.
+#[tokio::test]
+async fn a_run_of_another_node_is_read_here_and_controlled_there() {
+    let script = [
+        code("print(6 * 7)\nopen('made.txt', 'w').write('x')"),
+        answer("It is 42."),
+    ];
+    let cluster = Cluster::new(postgres::database(), script);
+    let (one, two) = (cluster.node().await, cluster.node().await);
+    let here = one.client_with("a", &BOTH).await;
+    let other = two.client_by(here.key.clone());
+    let stranger = two.client_with("b", &BOTH).await;
+    let run = here.waiting_run().await;
+    // As much as the first node knows.
+    let shown = other.until(&run, "waits").await;
+    assert_eq!(shown, here.get(&run).json_with(200).await);
+    let listed = other.get("/v1/runs").json_with(200).await;
+    assert_eq!(listed["runs"][0]["state"], "waits");
+    assert_eq!(listed, here.get("/v1/runs").json_with(200).await);
+    stranger.get(&run).problem(404, "run_not_found").await;
+    let unseen = stranger.get("/v1/runs").json_with(200).await;
+    assert_eq!(unseen, json!({"runs": []}));
+    let events = other.events(&run, 0).await;
+    // What only its node can do is passed on to it, once: the other node would refuse it.
+    let node = std::fs::read_to_string(one.data.path().join("node")).unwrap();
+    let approval = &shown["waits_for"][0];
+    let path = format!("{run}/approvals/{}", approval["id"].as_str().unwrap());
+    let decision = json!({"hash": approval["hash"], "decision": {"kind": "accept"}});
+    for (path, body) in [
+        (path.clone(), decision.clone()),
+        (format!("{run}/cancel"), json!({})),
+        (format!("{run}/interrupt"), json!({})),
+        (format!("{run}/budget"), json!({"steps": 5})),
+    ] {
+        let passed_on = other
+            .post(&path, body.clone())
+            .header("x-belljar-node", "1");
+        let refused = passed_on.problem(409, "other_node").await;
+        assert!(
+            refused["detail"].as_str().unwrap().contains(&node),
+            "{refused}"
+        );
+        let of_nobody = stranger.post(&path, body);
+        of_nobody.problem(404, "run_not_found").await;
+    }
+    let raised = other.post(&format!("{run}/budget"), json!({"steps": 5}));
+    raised.with(200).await;
+    let interrupted = other.post(&format!("{run}/interrupt"), json!({}));
+    interrupted.with(200).await;
+    other.post(&path, decision).with(204).await;
+    let shown = other.until(&run, "answered").await;
+    // The reader on the other node has all of it, in order.
+    let all = events.rest().await;
+    let numbers: Vec<u64> = all.iter().map(|event| event.id).collect();
+    let last = shown["events"].as_u64().unwrap();
+    assert_eq!(numbers, (1..=last).collect::<Vec<_>>());
+    let continued = here.events(&run, 3).await.rest().await;
+    assert_eq!(continued, all[3..]);
+    // Blobs are everywhere, files are not.
+    other.get(&format!("{run}/steps")).with(200).await;
+    other.get(&format!("{run}/export")).with(200).await;
+    let file = format!("{run}/artifacts/made.txt");
+    let elsewhere = other.get(&file).header("x-belljar-node", "1");
+    elsewhere.problem(409, "other_node").await;
+    for client in [&here, &other] {
+        let file = client.get(&file).with(200).await;
+        assert_eq!(file.text().await.unwrap(), "x");
+    }
+    stranger.get(&file).problem(404, "run_not_found").await;
+    stranger.delete(&run).problem(404, "run_not_found").await;
+    other.delete(&run).with(204).await;
+    here.get(&run).problem(404, "run_not_found").await;
+    two.ends().await;
+    one.ends().await;
+}
+
+/// A session is reached by way of each node: requests, streams, sockets, files; and nobody else's.
+#[tokio::test]
+async fn a_session_is_reached_by_way_of_another_node() {
+    let cluster = Cluster::new(postgres::database(), []);
+    let (one, two) = (cluster.node().await, cluster.node().await);
+    let here = one.client_with("a", &BOTH).await;
+    let other = two.client_by(here.key.clone());
+    let stranger = two.client_with("b", &BOTH).await;
+    let session = here.session().await;
+    assert_eq!(
+        other.printed(&session, "x = 20\nprint(x + 1)").await,
+        "21\n"
+    );
+    assert_eq!(here.printed(&session, "print(x)").await, "20\n");
+    let events = other.stream(&session, "for i in range(3): print(i)").await;
+    let events = events.rest().await;
+    assert_eq!(events.last().unwrap().kind, "outcome", "{events:?}");
+    let sent = format!("{session}/files/sent.bin");
+    other.put(&sent, vec![7_u8; 3 << 20]).with(204).await;
+    for client in [&here, &other] {
+        let got = client.get(&sent).with(200).await;
+        assert_eq!(got.bytes().await.unwrap().len(), 3 << 20);
+    }
+    let mut socket = Socket::open(&two, &other, &format!("{session}/ws")).await;
+    socket.say(json!({"type": "run", "code": "print(x)"})).await;
+    let told = socket.events_to_outcome().await;
+    let outcome = &told.last().unwrap()["data"];
+    assert_eq!(outcome["stdout"]["text"], "20\n", "{outcome:#}");
+    drop(socket);
+    stranger
+        .get(&session)
+        .problem(404, "session_not_found")
+        .await;
+    let twice = other.get(&session).header("x-belljar-node", "1");
+    twice.problem(404, "session_not_found").await;
+    let nowhere = other.get("/v1/sessions/00000000-0");
+    nowhere.problem(404, "session_not_found").await;
+
+    let data = one.ends().await;
+    let lost = other.get(&session).problem(503, "node_lost").await;
+    let detail = lost["detail"].as_str().unwrap();
+    assert!(detail.contains("hibernated"), "{detail}");
+    // It was hibernated, and wakes by way of the other node.
+    let one = world_in(data, cluster.options()).await;
+    assert_eq!(other.printed(&session, "print(x)").await, "20\n");
+    other.delete(&session).with(204).await;
+    one.ends().await;
+    two.ends().await;
+}
+
+/// What waits for a person is not lost with its node, and is driven by whichever node is asked.
+#[tokio::test]
+async fn a_waiting_run_goes_on_where_the_decision_arrives() {
+    let script = [code("print(6 * 7)"), answer("It is 42.")];
+    let cluster = Cluster::new(postgres::database(), script);
+    let (one, two) = (cluster.node().await, cluster.node().await);
+    let here = one.client_with("a", &BOTH).await;
+    let other = two.client_by(here.key.clone());
+    let run = here.waiting_run().await;
+    one.ends().await;
+    let shown = other.until(&run, "waits").await;
+    let approval = &shown["waits_for"][0];
+    let path = format!("{run}/approvals/{}", approval["id"].as_str().unwrap());
+    let decision = json!({"hash": approval["hash"], "decision": {"kind": "accept"}});
+    soon(async || {
+        let decided = other.post(&path, decision.clone()).send().await.unwrap();
+        let status = decided.status().as_u16();
+        // The life of the other is over at once.
+        assert!([204, 503].contains(&status), "{status}");
+        status == 204
+    })
+    .await;
+    other.until(&run, "answered").await;
+    two.ends().await;
+}
+
+/// J3: a node that others have declared dead writes nothing, joins again, and drives what it claims.
+#[tokio::test]
+async fn a_node_that_was_declared_dead_joins_again() {
+    let cluster = Cluster::new(
+        postgres::database(),
+        [
+            code("print(6 * 7)"),
+            answer("It is 42.").slow_first_byte(Duration::from_secs(2)),
+            answer("It is 42."),
+        ],
+    );
+    let one = cluster.node().await;
+    let client = one.client_with("a", &BOTH).await;
+    let run = client
+        .start(json!({"task": "What is six times seven?"}))
+        .await;
+    soon(async || cluster.model.requests().len() == 2).await;
+    cluster
+        .sql("UPDATE belljar.lives SET dead = true, died = now() WHERE NOT dead")
+        .await;
+    let events = client.events(&run, 0).await.rest().await;
+    let shown = client.until(&run, "answered").await;
+    let numbers: Vec<u64> = events.iter().map(|event| event.id).collect();
+    let last = shown["events"].as_u64().unwrap();
+    assert_eq!(numbers, (1..=last).collect::<Vec<_>>());
+    // Its first request to the model was given up with the life.
+    assert_eq!(cluster.model.requests().len(), 3);
+    one.ends().await;
+}
+
+/// A database that is away: refusals that say when to retry, and a run that ends once it is back.
+#[tokio::test]
+async fn waits_nothing_is_acknowledged_without_the_database() {
+    let server = postgres::Server::start("");
+    let script = [
+        code("print(6 * 7)").slow_first_byte(Duration::from_secs(2)),
+        code("print(6 * 7)"),
+        answer("It is 42."),
+    ];
+    let cluster = Cluster::new(server.database(), script);
+    let one = cluster.node().await;
+    let client = one.client_with("a", &BOTH).await;
+    let run = client
+        .start(json!({"task": "What is six times seven?"}))
+        .await;
+    soon(async || cluster.model.requests().len() == 1).await;
+    server.stop("-INT");
+    let begin = Instant::now();
+    // For a second, the key is still believed.
+    soon(async || {
+        let refused = client.get(&run).send().await.unwrap();
+        let status = refused.status().as_u16();
+        assert_eq!(status, 503);
+        assert!(refused.headers().contains_key("retry-after"));
+        begin.elapsed() > Duration::from_secs(4)
+    })
+    .await;
+    let task = json!({"task": "What is six times seven?"});
+    client
+        .post("/v1/runs", task)
+        .problem(503, "storage_failed")
+        .await;
+    server.start_again();
+    let shown = until_answered(&client, &run).await;
+    let events = client.events(&run, 0).await.rest().await;
+    let numbers: Vec<u64> = events.iter().map(|event| event.id).collect();
+    assert_eq!(numbers, (1..=shown).collect::<Vec<_>>());
+    one.ends().await;
+}
+
+/// The number of the last event of a run, once it has ended; the service may be in trouble until then.
+async fn until_answered(client: &Client, run: &str) -> u64 {
+    let mut last = 0;
+    soon(async || {
+        let shown = client.get(run).send().await.unwrap();
+        if shown.status() != 200 {
+            return false;
+        }
+        let shown: serde_json::Value = shown.json().await.unwrap();
+        last = shown["events"].as_u64().unwrap();
+        shown["state"] == "answered"
+    })
+    .await;
+    last
+}
+
+/// A node without what all nodes share is none, and no service has the objects of a cluster.
+#[tokio::test]
+async fn a_node_needs_what_all_nodes_share() {
+    let cluster = Cluster::new(postgres::database(), []);
+    let start = async |tenants: Tenants, options: ServerOptions| {
+        let data = tempfile::tempdir().unwrap();
+        tenants.first_key().await.unwrap();
+        let engine = belljar_sandbox::Engine::builder(bare()).build();
+        let server = belljar_server::Server::new(engine, tenants, data.path(), options);
+        server.await.map(drop)
+    };
+    let shared = || Tenants::connect(&cluster.database);
+    start(shared().await.unwrap(), cluster.options())
+        .await
+        .unwrap();
+    let mut without = cluster.options();
+    without.objects = None;
+    let refused = start(shared().await.unwrap(), without).await.unwrap_err();
+    assert!(matches!(refused, ServerError::NotShared(_)), "{refused:?}");
+    let alone = tempfile::tempdir().unwrap();
+    let alone = Tenants::open(alone.path()).await.unwrap();
+    let refused = start(alone, cluster.options()).await.unwrap_err();
+    assert!(matches!(refused, ServerError::NotShared(_)), "{refused:?}");
+    let alone = tempfile::tempdir().unwrap();
+    let alone = Tenants::open(alone.path()).await.unwrap();
+    let mut single = cluster.options();
+    single.cluster = None;
+    let refused = start(alone, single).await.unwrap_err();
+    assert!(matches!(refused, ServerError::ObjectsInUse), "{refused:?}");
+}

@@ -1,0 +1,276 @@
+//! `belljar serve --database`: three nodes on one database and one object store.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, ChildStderr, Command};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use belljar_test_model::{Scripted, ScriptedModel};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::postgres;
+use crate::run::code;
+use crate::serve::{ask_with, body, start, stop, text_of};
+use crate::support::{BELLJAR, Scratch, bare};
+use crate::weed;
+
+/// What all nodes of a test share.
+struct Cluster {
+    database: String,
+    objects: String,
+    model: ScriptedModel,
+}
+
+struct RunningNode {
+    scratch: Scratch,
+    child: Child,
+    _stderr: BufReader<ChildStderr>,
+    address: String,
+}
+
+impl Cluster {
+    fn new(script: impl IntoIterator<Item = Scripted>) -> Self {
+        Self {
+            database: postgres::database(),
+            objects: weed::address(&weed::prefix(), weed::port()),
+            model: ScriptedModel::start(script).unwrap(),
+        }
+    }
+
+    fn command(&self, scratch: &Scratch) -> Command {
+        let mut command = scratch.prepare(BELLJAR);
+        command
+            .env("AWS_ACCESS_KEY_ID", weed::KEY.0)
+            .env("AWS_SECRET_ACCESS_KEY", weed::KEY.1)
+            .env("BELLJAR_BASE_URL", self.model.base_url())
+            .args(["serve", "--env", bare(), "--data", "service"])
+            .args(["--model", "llamacpp/scripted"]);
+        command
+    }
+
+    /// Starts a node, which listens where no other does.
+    fn node(&self) -> RunningNode {
+        self.node_in(Scratch::new())
+    }
+
+    /// Starts a node with what an earlier start of it has left.
+    fn node_in(&self, scratch: Scratch) -> RunningNode {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap().to_string();
+        drop(free);
+        let mut command = self.command(&scratch);
+        command.args(["--listen", &address, "--database", &self.database]);
+        command.args(["--objects", &self.objects]);
+        let (child, stderr, address) = start(command);
+        RunningNode {
+            scratch,
+            child,
+            _stderr: stderr,
+            address,
+        }
+    }
+}
+
+impl RunningNode {
+    /// Stops it in order.
+    fn stop(self) -> Scratch {
+        stop(&self.scratch, self.child, Signal::TERM).exits_with(0);
+        self.scratch
+    }
+
+    /// The key that the first node of a cluster prints.
+    fn key(&mut self) -> String {
+        let mut key = String::new();
+        let stdout = self.child.stdout.as_mut().unwrap();
+        BufReader::new(stdout).read_line(&mut key).unwrap();
+        assert!(key.starts_with("bj_"), "{key}");
+        key.trim().to_owned()
+    }
+
+    fn get(&self, key: &str, path: &str) -> String {
+        ask_with(&self.address, key, "GET", path, "")
+    }
+
+    fn start_run(&self, key: &str) -> String {
+        let task = r#"{"task": "What is six times seven?"}"#;
+        let made = ask_with(&self.address, key, "POST", "/v1/runs", task);
+        assert!(made.starts_with("HTTP/1.1 202 "), "{made}");
+        format!("/v1/runs/{}", text_of(body(&made), "id"))
+    }
+
+    /// The whole stream of a run, read in a thread until it ends.
+    fn stream(&self, key: &str, run: &str) -> JoinHandle<Vec<(u64, Value)>> {
+        let (address, key, path) = (
+            self.address.clone(),
+            key.to_owned(),
+            format!("{run}/events"),
+        );
+        std::thread::spawn(move || events(&ask_with(&address, &key, "GET", &path, "")))
+    }
+
+    /// Waits until a run has an event that is so.
+    fn until(&self, key: &str, run: &str, what: &str, is_so: impl Fn(&Value) -> bool) {
+        let begin = Instant::now();
+        loop {
+            let shown = self.get(key, run);
+            let view: Value = serde_json::from_str(body(&shown)).unwrap();
+            if is_so(&view) {
+                return;
+            }
+            assert!(begin.elapsed() < Duration::from_mins(1), "{what}: {view:#}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+/// The numbered events of a stream.
+fn events(stream: &str) -> Vec<(u64, Value)> {
+    // The chunks of the transfer are cut anywhere between events.
+    let lines = stream.lines();
+    let (mut all, mut id) = (Vec::new(), None);
+    for line in lines {
+        if let Some(number) = line.strip_prefix("id: ") {
+            id = Some(number.parse().unwrap());
+        } else if let Some(data) = line.strip_prefix("data: ")
+            && let Some(id) = id.take()
+        {
+            all.push((id, serde_json::from_str(data).unwrap()));
+        }
+    }
+    all
+}
+
+/// S1, L1, J3: what a third node streams has no gap and no repetition, and the run ends on another node than it began.
+#[test]
+fn waits_a_run_survives_its_node() {
+    let cluster = Cluster::new([
+        code("print(6 * 7)"),
+        code("import time\nprint('long')\ntime.sleep(300)"),
+        code("print(6 * 7)"),
+        Scripted::text("FINAL: It is 42."),
+    ]);
+    let mut first = cluster.node();
+    let key = first.key();
+    let (second, third) = (cluster.node(), cluster.node());
+    let made = ask_with(&first.address, &key, "POST", "/v1/sessions", "{}");
+    let session = format!("/v1/sessions/{}", text_of(body(&made), "id"));
+    let shown = second.get(&key, &session);
+    assert!(shown.starts_with("HTTP/1.1 200 "), "{shown}");
+    let run = first.start_run(&key);
+    let stream = third.stream(&key, &run);
+    // Its second cell runs.
+    second.until(&key, &run, "running", |view| {
+        view["events"].as_u64() >= Some(9) && cluster.model.requests().len() == 2
+    });
+    let listed = second.get(&key, "/v1/runs");
+    assert!(body(&listed).contains(r#""state":"running""#), "{listed}");
+    let scratch = Scratch::new();
+    let status = ["cluster", "status", "--database", &cluster.database];
+    let status = || scratch.belljar(&status).exits_with(0);
+    let runs = |node: &RunningNode, status: &str| {
+        let row = status.lines().find(|line| line.contains(&node.address));
+        row.map(|row| {
+            row.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+    };
+    let shown = status();
+    for (node, drives) in [(&first, "1"), (&second, "0"), (&third, "0")] {
+        let row = runs(node, &shown.stdout).unwrap();
+        assert_eq!(row[3..], ["yes", drives], "{}", shown.stdout);
+    }
+    shown.says("0 ready, 0 waiting for approval, 0 stuck, 0 of dead nodes");
+    first.child.kill().unwrap();
+    let killed = Instant::now();
+    second.until(&key, &run, "the end", |view| view["state"] == "answered");
+    let took = killed.elapsed();
+
+    let streamed = stream.join().unwrap();
+    let numbers: Vec<u64> = streamed.iter().map(|(id, _)| *id).collect();
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+    // The same is read from each of them.
+    let whole = events(&second.get(&key, &format!("{run}/events")));
+    assert_eq!(whole, streamed);
+    let kinds: Vec<&str> = streamed
+        .iter()
+        .map(|(_, event)| event["kind"].as_str().unwrap())
+        .collect();
+    // The cell that was running is reported as lost, and is not run once more by itself.
+    let count = |kind: &str| kinds.iter().filter(|known| **known == kind).count();
+    assert_eq!(count("call_lost"), 1, "{kinds:?}");
+    assert_eq!(count("call_started"), 3, "{kinds:?}");
+    assert_eq!(count("started") + count("ended"), 2, "{kinds:?}");
+    assert_eq!(cluster.model.requests().len(), 4);
+    assert!(took < Duration::from_mins(1), "{took:?}");
+    let shown = status();
+    assert_eq!(runs(&first, &shown.stdout), None, "{}", shown.stdout);
+    let shown = second.get(&key, &session);
+    assert!(shown.starts_with("HTTP/1.1 503 "), "{shown}");
+    assert!(body(&shown).contains(r#""code":"node_lost""#), "{shown}");
+    first.child.wait().unwrap();
+    second.stop();
+    third.stop();
+}
+
+/// A node that stops in order gives its runs up at once; it finds what the others did when it starts again.
+#[test]
+fn a_node_that_stops_gives_its_runs_up() {
+    let cluster = Cluster::new([
+        code("print(6 * 7)"),
+        Scripted::text("FINAL: It is 42.").slow_first_byte(Duration::from_secs(20)),
+        Scripted::text("FINAL: It is 42."),
+    ]);
+    let mut first = cluster.node();
+    let key = first.key();
+    let second = cluster.node();
+    let run = first.start_run(&key);
+    second.until(&key, &run, "the second request", |_| {
+        cluster.model.requests().len() == 2
+    });
+    let stream = second.stream(&key, &run);
+    let scratch = first.stop();
+    second.until(&key, &run, "the end", |view| view["state"] == "answered");
+    let streamed = stream.join().unwrap();
+    let numbers: Vec<u64> = streamed.iter().map(|(id, _)| *id).collect();
+    assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+    let first = cluster.node_in(scratch);
+    let again = events(&first.get(&key, &format!("{run}/events")));
+    assert_eq!(again, streamed);
+    first.stop();
+    second.stop();
+}
+
+/// What is missing is said before anything is begun, and no password with it.
+#[test]
+fn a_cluster_that_cannot_be_joined_is_refused_at_the_start() {
+    let cluster = Cluster::new([]);
+    let scratch = Scratch::new();
+    let refused = |arguments: &[&str], why: &str| {
+        let mut command = cluster.command(&scratch);
+        command.args(arguments);
+        let ended = scratch.finish(command.spawn().unwrap()).exits_with(2);
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+        assert!(ended.stderr.contains("hint: "), "{}", ended.stderr);
+        assert!(!ended.stderr.contains("secret"), "{}", ended.stderr);
+    };
+    let listen = ["--listen", "127.0.0.1:7979"];
+    let on = |database| [&listen[..], &["--database", database]].concat();
+    refused(&on(&cluster.database), "`--database` has no `--objects`");
+    let objects = ["--objects", &cluster.objects];
+    let nowhere = "postgres://user:secret@127.0.0.1:1/x?sslmode=disable";
+    refused(&[&on(nowhere)[..], &objects].concat(), "cannot be reached");
+    let everywhere = ["--listen", "0.0.0.0:0", "--database", &cluster.database];
+    refused(
+        &[&everywhere[..], &objects].concat(),
+        "cannot reach this one",
+    );
+    // Not the prefix of another cluster either.
+    let other = cluster.node();
+    let elsewhere = postgres::database();
+    let arguments = [&on(&elsewhere)[..], &objects].concat();
+    refused(&arguments, "another service uses this prefix");
+    other.stop();
+}
