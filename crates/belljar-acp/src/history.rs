@@ -8,7 +8,7 @@ use agent_client_protocol_schema::v1::{
     ContentChunk, ListSessionsRequest, ListSessionsResponse, SessionId, SessionInfo, SessionUpdate,
 };
 use belljar_agent::{Run, RunError, RunEvent, RunsDirectory, Start, read_events};
-use belljar_journal::{RunId, Timestamp};
+use belljar_journal::{Blobs, RunId, Timestamp};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -156,7 +156,7 @@ pub(crate) async fn replay(
         let mut run = Run::default();
         for event in read_events(runs.journal(), id).await?.0 {
             run.apply(&event).map_err(RunError::from)?;
-            let images = images(runs, &event, &mut bytes).await;
+            let images = images(&runs.blobs(id), &event, &mut bytes).await;
             updates.event(&event, &run, Some(images));
             for update in updates.take(Instant::now()) {
                 peer.update(session, update).await?;
@@ -167,7 +167,7 @@ pub(crate) async fn replay(
 }
 
 /// The figures of a call that ended.
-async fn images(runs: &RunsDirectory, event: &RunEvent, bytes: &mut u64) -> Vec<Image> {
+async fn images(blobs: &Blobs, event: &RunEvent, bytes: &mut u64) -> Vec<Image> {
     let mut images = Vec::new();
     let RunEvent::CallEnded { result, .. } = event else {
         return images;
@@ -177,7 +177,7 @@ async fn images(runs: &RunsDirectory, event: &RunEvent, bytes: &mut u64) -> Vec<
         if *bytes > IMAGE_BYTES || !is_shown(&blob.media_type) {
             continue;
         }
-        if let Ok(data) = runs.blobs().get(blob).await {
+        if let Ok(data) = blobs.get(blob).await {
             images.push((blob.media_type.clone(), data));
         }
     }

@@ -18,8 +18,8 @@ pub use dialect::{
     Unparsed,
 };
 pub use driver::{
-    Agent, CONTENT_TARGET, Control, FILE_BYTES, Listener, LiveRun, METRIC_TARGET, Progress,
-    RunError, RunsDirectory, Steering, artifacts_directory, read_events,
+    Agent, ArtifactFiles, CONTENT_TARGET, Control, FILE_BYTES, Listener, LiveRun, METRIC_TARGET,
+    Progress, RunError, RunsDirectory, Steering, artifacts_directory, read_events,
 };
 pub use export::{notebook, page, script};
 pub use model::{

@@ -201,6 +201,7 @@ fn drive(start: &Start, replies: &[Reply], results: &[CallResult], lose: bool) -
                 step,
                 restored: true,
                 manifest: Vec::new(),
+                session: None,
             }],
             Effect::Finish(ending) => vec![RunEvent::Ended(ending)],
             Effect::Nothing => return events,
@@ -457,6 +458,7 @@ fn a_run_goes_on_from_another() {
         told: "You go on from an earlier run.".into(),
         manifest: serde_json::from_value(manifest).unwrap(),
         kept_cells: 0,
+        session: None,
         code: None,
         new_files: Vec::new(),
     };

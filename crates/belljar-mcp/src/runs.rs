@@ -1,6 +1,6 @@
 //! Runs of an agent for a client: a task in, an answer with evidence and files out.
 
-use std::path::Path;
+use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use belljar_agent::{
-    Agent, Ending, Evidence, ExitReason, LiveRun, Progress, Run, RunError, RunEvent, Start,
-    Surface, TaskFile, tools_on,
+    Agent, ArtifactFiles, Ending, Evidence, ExitReason, LiveRun, Progress, Run, RunError, RunEvent,
+    Start, Surface, TaskFile, tools_on,
 };
-use belljar_sandbox::protocol::{Artifact, Language, Walls, plain, visible};
+use belljar_sandbox::protocol::{Language, Walls, plain, visible};
 use rmcp::model::{CallToolResult, ContentBlock};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -153,7 +153,9 @@ impl Runs {
         let most = start.budget.steps;
         start.budget.steps = args.max_steps.unwrap_or(most).min(most);
         let permits = (permit, permits.run(&mut start).await?);
-        start.files = self.files(&args.session_files, entry).await?;
+        let id = Agent::new_run_id();
+        let agent = self.agent.for_run(&id);
+        start.files = self.files(&agent, &args.session_files, entry).await?;
         let left = |left: u32| left.checked_sub(1);
         let begins = self
             .left
@@ -163,9 +165,8 @@ impl Runs {
                 "This connection has had its {IN_ALL} runs: do the rest with run_python."
             ))
         })?;
-        let live = self
-            .agent
-            .start(start)
+        let live = agent
+            .start_as(id, start)
             .await
             .map_err(|error| self.explain(NOT_BEGUN, &error))?;
         Ok(Begun { live, permits })
@@ -173,6 +174,7 @@ impl Runs {
 
     async fn files(
         &self,
+        agent: &Agent,
         paths: &[String],
         entry: Option<&SessionEntry>,
     ) -> Result<Vec<TaskFile>, CallError> {
@@ -197,7 +199,7 @@ impl Runs {
                 )));
             }
             given.push(
-                self.agent
+                agent
                     .file(&name, contents)
                     .await
                     .map_err(|error| self.explain(NOT_BEGUN, &error))?,
@@ -304,7 +306,7 @@ pub(crate) async fn run_result(
     runs: &Runs,
     run: &Run,
     id: &str,
-    directory: &Path,
+    artifacts: &ArtifactFiles,
     entry: Option<&SessionEntry>,
 ) -> Option<CallToolResult> {
     let ending = &runs.ending(run)?;
@@ -326,7 +328,7 @@ pub(crate) async fn run_result(
     let not_kept =
         not_kept.map(|lost| format!("{} was not kept: {}", visible(&lost.path), lost.why));
     report.notes.extend(not_kept);
-    let images = give_files(&ending.artifacts, directory, entry, &mut report).await;
+    let images = give_files(runs, artifacts, ending, entry, &mut report).await;
     report.images = images.len();
     let language = run.start().map(|start| start.language).unwrap_or_default();
     let mut content = vec![ContentBlock::text(words(&report, language))];
@@ -339,14 +341,15 @@ pub(crate) async fn run_result(
 /// Puts files of a run into the session, in a directory of their own: none is overwritten. The images
 /// among them.
 async fn give_files(
-    artifacts: &[Artifact],
-    directory: &Path,
+    runs: &Runs,
+    artifacts: &ArtifactFiles,
+    ending: &Ending,
     entry: Option<&SessionEntry>,
     report: &mut RunReport,
 ) -> Vec<ContentBlock> {
     let mut images = Vec::new();
     let (mut bytes, mut image_bytes) = (0, 0);
-    for artifact in artifacts {
+    for artifact in &ending.artifacts {
         let name = visible(&artifact.path);
         bytes += artifact.size;
         if report.files.len() >= MOST_FILES || bytes > MAX_FILE_BYTES {
@@ -355,10 +358,11 @@ async fn give_files(
             continue;
         }
         // The run has left there what its session could name, and nothing else.
-        let contents = match std::fs::read(directory.join(&artifact.path)) {
+        let contents = match read_artifact(artifacts, ending, &artifact.path).await {
             Ok(contents) => contents,
             Err(error) => {
-                report.notes.push(format!("{name} can't be read: {error}"));
+                let error = runs.explain(&format!("{name} can't be read"), &error);
+                report.notes.push(error.to_string());
                 continue;
             }
         };
@@ -386,6 +390,21 @@ async fn give_files(
     }
     report.notes.truncate(MOST_FILES);
     images
+}
+
+async fn read_artifact(
+    artifacts: &ArtifactFiles,
+    ending: &Ending,
+    path: &str,
+) -> Result<Vec<u8>, RunError> {
+    let mut file = artifacts.open(ending, path).await?;
+    let mut contents = Vec::new();
+    let read = file.read_to_end(&mut contents);
+    read.map_err(|source| RunError::File {
+        path: path.into(),
+        source,
+    })?;
+    Ok(contents)
 }
 
 fn words(report: &RunReport, language: Language) -> String {

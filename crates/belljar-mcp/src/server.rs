@@ -227,12 +227,12 @@ impl Server {
         let permits = self.sessions.permits();
         let begun = runs.begin(&args, isolation, entry.as_deref(), approvals, permits);
         let Begun { live, permits } = begun.await?;
-        let (id, directory) = (live.id().clone(), live.artifacts());
+        let (id, artifacts) = (live.id().clone(), live.artifact_files());
         let (runs, sessions) = (Arc::clone(runs), self.sessions());
         Ok(self.start(LONGEST, move |asks, stop, said| async move {
             let _held_until_the_end = (permit, permits);
             match drive(live, sessions, asks, stop, said).await {
-                Ok(run) => run_result(&runs, &run, id.as_str(), &directory, entry.as_deref())
+                Ok(run) => run_result(&runs, &run, id.as_str(), &artifacts, entry.as_deref())
                     .await
                     .unwrap_or_else(|| refusal(format!("The run {id} did not come to its end."))),
                 Err(error) => {

@@ -115,11 +115,8 @@ async fn target(service: &Service, wanted: Wanted) -> Result<Target, Problem> {
             }
         }
         Kind::Run => {
-            let rest = wanted.rest.as_str();
-            let node = if is_control(&wanted.method, rest) {
+            let node = if is_control(&wanted.method, &wanted.rest) {
                 service.runs.driver_elsewhere(id).await?
-            } else if wanted.method == Method::DELETE || rest.starts_with("/artifacts/") {
-                service.runs.files_elsewhere(id).await?
             } else {
                 None
             };

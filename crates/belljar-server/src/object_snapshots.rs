@@ -25,11 +25,6 @@ pub(crate) async fn claim(objects: &Objects, owner: &str) -> Result<(), ServerEr
     }
 }
 
-/// The blobs of a tenant's runs.
-pub(crate) fn blobs(objects: &Objects, tenant: &str) -> Objects {
-    objects.below("blobs").below(tenant)
-}
-
 /// Snapshots of the sessions of one node.
 #[derive(Clone, Debug)]
 pub(crate) struct ObjectSnapshots(Objects);

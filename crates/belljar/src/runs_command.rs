@@ -269,8 +269,8 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
         }
         RunsCommand::Approve(args) => Box::pin(approve(*args, &directory, journal)).await,
         RunsCommand::Export { run, ipynb, py, .. } => {
-            let (_, events) = find(journal, &run).await?;
-            let blobs = runs.blobs();
+            let (id, events) = find(journal, &run).await?;
+            let blobs = &runs.blobs(&id);
             let text = if ipynb {
                 serde_json::to_string_pretty(&notebook(&events, blobs).await?)?
             } else if py {
@@ -282,8 +282,8 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         RunsCommand::Replay { run } => {
-            let (_, events) = find(journal, &run).await?;
-            replay(&events, runs.blobs()).await
+            let (id, events) = find(journal, &run).await?;
+            replay(&events, &runs.blobs(&id)).await
         }
         RunsCommand::Reproduce(args) => {
             let id = find_id(journal, &args.run).await?;

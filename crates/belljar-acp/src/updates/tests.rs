@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use belljar_agent::{Approvals, Budget, CellResult, Ending, ExitReason, Policy, Start};
 use belljar_protocol::{Display, DisplayData, Stream};
 use serde_json::Value;
@@ -275,6 +277,7 @@ fn an_answer_is_said_once_with_its_evidence_and_files() {
             {"path": "a b.csv", "size": 7, "change": "created"},
         ]))
         .unwrap(),
+        contents: BTreeMap::new(),
         not_kept: Vec::new(),
         not_kept_more: 0,
     };

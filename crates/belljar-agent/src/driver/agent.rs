@@ -1,20 +1,19 @@
 //! Dependencies and storage of runs, and how they start and resume.
 
-use std::collections::HashSet;
-use std::fs::{File, TryLockError};
-use std::io::{ErrorKind, Read as _};
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 
-use belljar_journal::{
-    BlobHash, Blobs, Journal, Membership, Objects, OwnedRun, RunClaim, RunId, RunState, Timestamp,
-    failpoint,
-};
+use belljar_journal::{Blobs, Journal, OwnedRun, RunClaim, RunId, RunState, Timestamp, failpoint};
 use belljar_protocol::Walls;
 use belljar_sandbox::{Checkpoints, EngineSet, SessionOptions};
 
-use super::session::{RunSession, make_directory};
+use super::directory::{RunsDirectory, blobs_below, lock, run_directory, sessions_below, spool_in};
+use super::saved::{SavedSessions, make_directory, path_of};
+use super::session::RunSession;
 use super::writer::{Owner, Writer};
-use super::{Control, FILE_BYTES, LiveRun, RunError, read_events};
+use super::{Control, LiveRun, RunError, read_events};
 use crate::Provider;
 use crate::run::{BRANCH, Run, RunEvent, Start, TaskFile};
 use crate::tool::{Evaluator, HostTool};
@@ -23,131 +22,19 @@ use crate::tool::{Evaluator, HostTool};
 const HEAD_LINES: usize = 3;
 const HEAD_BYTES: usize = 400;
 
-/// Where runs are kept: their journal, the blobs beside it, and a directory for the files of each.
-/// Clones are cheap and share everything.
-#[derive(Clone, Debug)]
-pub struct RunsDirectory {
-    path: PathBuf,
-    journal: Journal,
-    blobs: Blobs,
-    /// There in a cluster.
-    owner: Option<Owner>,
-}
-
-impl RunsDirectory {
-    /// Opens a directory, which is made if it is not there.
-    pub async fn open(path: &Path) -> Result<Self, RunError> {
-        Self::open_with(path, None).await
-    }
-
-    /// The same, with the blobs in an object store.
-    pub async fn open_with(path: &Path, objects: Option<Objects>) -> Result<Self, RunError> {
-        Ok(Self {
-            journal: Journal::open(path).await?,
-            blobs: match objects {
-                Some(objects) => {
-                    Blobs::in_objects(objects, &path.join("spool"), FILE_BYTES).await?
-                }
-                None => Blobs::open(path, FILE_BYTES).await?,
-            },
-            path: path.to_owned(),
-            owner: None,
-        })
-    }
-
-    /// The runs of a tenant in a cluster. The directory has what this node has left of them: sessions between cells,
-    /// artifacts, and objects on their way.
-    pub async fn in_cluster(
-        path: &Path,
-        membership: Membership,
-        tenant: &str,
-        objects: Objects,
-    ) -> Result<Self, RunError> {
-        let blobs = Blobs::in_objects(objects, &path.join("spool"), FILE_BYTES).await?;
-        let tenant = tenant.to_owned();
-        Ok(Self {
-            path: path.to_owned(),
-            journal: membership.journal_of(&tenant),
-            blobs,
-            owner: Some(Owner { membership, tenant }),
-        })
-    }
-
-    /// The events of its runs.
-    pub fn journal(&self) -> &Journal {
-        &self.journal
-    }
-
-    /// Their large values.
-    pub fn blobs(&self) -> &Blobs {
-        &self.blobs
-    }
-
-    /// Whether there are runs in a directory, which is left as it is.
-    pub fn exists(path: &Path) -> bool {
-        Journal::exists(path)
-    }
-
-    /// Whether some process drives a run.
-    pub fn is_driven(&self, id: &RunId) -> bool {
-        let held = lock(&run_directory(&self.path, id), id);
-        matches!(held, Err(RunError::Driven(_)))
-    }
-
-    /// Deletes the files of a run that is not driven; the returned lock keeps others from driving
-    /// it. Its events are left to the journal's `remove`: a host that dies in between leaves a run
-    /// that can be deleted again. Files go first, since that frees space on a full disk. Runs that
-    /// continued it have all that they need of it. Blobs that it alone used remain until the next
-    /// [`sweep`](Self::sweep).
-    pub async fn delete_files(&self, id: &RunId) -> Result<Option<File>, RunError> {
-        let directory = run_directory(&self.path, id);
-        let held = match lock(&directory, id) {
-            // It has left none.
-            Err(RunError::File { source, .. }) if source.kind() == ErrorKind::NotFound => {
-                return Ok(None);
-            }
-            held => held?,
-        };
-        let removed = match failpoint::fail("runs.delete_files") {
-            Ok(()) => tokio::fs::remove_dir_all(&directory).await,
-            failed => failed,
-        };
-        removed.map_err(|source| RunError::File {
-            path: directory,
-            source,
-        })?;
-        Ok(Some(held))
-    }
-
-    /// Removes remains of deleted runs: blobs that no event names, and the space of their events. A
-    /// blob is written before the event that names it, so no run may be driven or start meanwhile. In a cluster nothing
-    /// happens: other nodes may drive some.
-    pub async fn sweep(&self) -> Result<(), RunError> {
-        if self.owner.is_some() {
-            return Ok(());
-        }
-        let mut named = HashSet::new();
-        let mut see = |body: &str| {
-            // Any text that could be the hash of one.
-            let texts = body.split('"').filter(|text| text.len() == 64);
-            named.extend(texts.filter_map(|text| text.parse::<BlobHash>().ok()));
-        };
-        self.journal.each_body(&mut see).await?;
-        self.blobs.keep_only(named).await?;
-        Ok(self.journal.compact().await?)
-    }
-
-    /// The directory of a run's artifacts.
-    pub fn artifacts(&self, id: &RunId) -> PathBuf {
-        artifacts_directory(&self.path, id)
-    }
-}
+/// How long it may take from the first file of a run in a cluster to the beginning of the run.
+const MOST_BEGINNING: Duration = Duration::from_hours(1);
 
 /// The dependencies of runs.
 #[derive(Clone, Debug)]
 pub struct Agent {
     pub(super) journal: Journal,
+    /// Those of all runs.
+    root: Blobs,
+    /// Those of its run, if it is [for one](Self::for_run).
     pub(super) blobs: Blobs,
+    /// When its run wrote its first one at the earliest.
+    since: Option<Moment>,
     pub(super) directory: PathBuf,
     pub(super) owner: Option<Owner>,
     pub(super) engines: EngineSet,
@@ -180,7 +67,9 @@ impl Agent {
         let engines = engines.into();
         Self {
             journal: directory.journal,
+            root: directory.blobs.clone(),
             blobs: directory.blobs,
+            since: None,
             directory: directory.path,
             owner: directory.owner,
             session: SessionOptions {
@@ -196,7 +85,43 @@ impl Agent {
         }
     }
 
-    /// Saves the session of an ended run as a file, so that another run can continue it at once.
+    /// For a run that is about to start with this id, or has. In a cluster, its files belong to it, so this comes before
+    /// [`file`](Self::file).
+    #[must_use]
+    pub fn for_run(&self, id: &RunId) -> Self {
+        let mut agent = self.clone();
+        if self.owner.is_some() {
+            agent.blobs = blobs_below(&self.root, id);
+            agent.since = self.since.or_else(|| Some(Moment::now()));
+        }
+        agent
+    }
+
+    /// Files of another run, for the one that this agent [is for](Self::for_run): in a cluster, each has its own.
+    pub async fn copy_files(&self, from: &RunId, files: &[TaskFile]) -> Result<(), RunError> {
+        if self.owner.is_none() {
+            return Ok(());
+        }
+        let from = blobs_below(&self.root, from);
+        for file in files {
+            let contents = from.get_file(&file.contents).await?;
+            let media_type = file.contents.media_type.as_str();
+            self.blobs.put_file(&path_of(&contents), media_type).await?;
+        }
+        Ok(())
+    }
+
+    /// Where the sessions of a run of a cluster are.
+    pub(super) fn sessions_of(&self, id: &RunId) -> Blobs {
+        sessions_below(&self.root, id)
+    }
+
+    /// Where files on their way to an object store are.
+    pub(super) fn spool(&self) -> PathBuf {
+        spool_in(&self.directory)
+    }
+
+    /// Saves the session of an ended run, so that another run can continue it at once.
     #[must_use]
     pub fn keep_sessions(mut self) -> Self {
         self.keeps_sessions = true;
@@ -290,7 +215,9 @@ impl Agent {
             None => Writer::Journal(self.journal.clone()),
             Some(owner) => Writer::New(owner.membership.node(), owner.tenant.clone()),
         };
-        let mut live = self.live(id, Run::default(), 0, Some(&start), writer)?;
+        let agent = self.for_run(&id);
+        agent.check_beginning(&start).await?;
+        let mut live = agent.live(id, Run::default(), 0, Some(&start), writer)?;
         let started = RunEvent::Started(Box::new(start));
         if let Err(error) = live.record(&[started], &mut |_| ()).await {
             // Nothing is left of a run that did not start.
@@ -301,6 +228,22 @@ impl Agent {
             return Err(error);
         }
         Ok(live)
+    }
+
+    /// In a cluster, what a run has written before it began is removed two days later if it did not begin.
+    async fn check_beginning(&self, start: &Start) -> Result<(), RunError> {
+        let Some(since) = &self.since else {
+            return Ok(());
+        };
+        for file in &start.files {
+            if !self.blobs.contains(file.contents.hash).await? {
+                return Err(belljar_journal::Error::UnknownBlob(file.contents.hash).into());
+            }
+        }
+        if since.elapsed() > MOST_BEGINNING {
+            return Err(RunError::BegunTooLate);
+        }
+        Ok(())
     }
 
     /// Resumes a run from the end of its journal. In a cluster, it is claimed first.
@@ -339,7 +282,8 @@ impl Agent {
         let (events, seq) = read_events(&self.journal, id).await?;
         let run = Run::fold(&events)?;
         let start = run.start().cloned();
-        self.live(id.clone(), run, seq, start.as_ref(), writer)
+        let agent = self.for_run(id);
+        agent.live(id.clone(), run, seq, start.as_ref(), writer)
     }
 
     fn live(
@@ -354,8 +298,14 @@ impl Agent {
         let isolation = start.and_then(|start| start.isolation);
         let isolation = isolation.map(Walls::as_str);
         let engine = self.engines.choose(environment, isolation, None)?.clone();
-        let directory = run_directory(&self.directory, &id);
-        let lock = hold(&directory, &id)?;
+        let (saved, lock) = if self.owner.is_some() {
+            let saved = SavedSessions::in_objects(self.sessions_of(&id), self.spool(), &run);
+            (saved, None)
+        } else {
+            let directory = run_directory(&self.directory, &id);
+            let lock = hold(&directory, &id)?;
+            (SavedSessions::Files(directory), Some(lock))
+        };
         let mut options = self.session.clone();
         if !engine.makes_checkpoints() {
             options.checkpoints = Checkpoints::Off;
@@ -375,10 +325,7 @@ impl Agent {
             }
         }
         let (control, decisions) = Control::new();
-        let session = RunSession::new(engine, options, self.blobs.clone(), directory);
-        if writer.has_outdated_files() {
-            session.keep_snapshot(0);
-        }
+        let session = RunSession::new(engine, options, self.blobs.clone(), saved);
         Ok(LiveRun {
             writer,
             session,
@@ -394,6 +341,28 @@ impl Agent {
     }
 }
 
+/// A moment, by both clocks: one stands still while the machine is suspended, the other may be set.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    monotonic: Instant,
+    wall: SystemTime,
+}
+
+impl Moment {
+    fn now() -> Self {
+        Self {
+            monotonic: Instant::now(),
+            wall: SystemTime::now(),
+        }
+    }
+
+    /// The longer of both.
+    fn elapsed(&self) -> Duration {
+        let wall = self.wall.elapsed().unwrap_or_default();
+        self.monotonic.elapsed().max(wall)
+    }
+}
+
 /// Makes the directory of a run, and locks it.
 fn hold(directory: &Path, id: &RunId) -> Result<File, RunError> {
     let ready = failpoint::fail("runs.directory");
@@ -403,32 +372,6 @@ fn hold(directory: &Path, id: &RunId) -> Result<File, RunError> {
         source,
     })?;
     lock(directory, id)
-}
-
-/// The driver of a run locks its directory.
-fn lock(directory: &Path, id: &RunId) -> Result<File, RunError> {
-    let lock = || {
-        let held = File::open(directory).map_err(TryLockError::Error)?;
-        held.try_lock()?;
-        Ok(held)
-    };
-    lock().map_err(|error| match error {
-        TryLockError::WouldBlock => RunError::Driven(id.clone()),
-        TryLockError::Error(source) => RunError::File {
-            path: directory.to_owned(),
-            source,
-        },
-    })
-}
-
-/// The snapshot of a run's session while it runs.
-pub(super) fn run_directory(directory: &Path, id: &RunId) -> PathBuf {
-    directory.join("runs").join(id.as_str())
-}
-
-/// The directory of a run's artifacts, for an agent whose runs are in this directory.
-pub fn artifacts_directory(directory: &Path, id: &RunId) -> PathBuf {
-    run_directory(directory, id).join("artifacts")
 }
 
 /// The beginning of a file, if it is text.

@@ -35,6 +35,9 @@ pub enum RunError {
         /// The version.
         version: u32,
     },
+    /// The files of a run were stored too long ago.
+    #[error("the run began too long after its files were stored\nhint: start it again")]
+    BegunTooLate,
     /// Another process drives the run.
     #[error("the run `{0}` is driven by another process\nhint: wait for that process, or stop it")]
     Driven(RunId),

@@ -3,7 +3,7 @@
 use belljar_protocol::{Artifact, ArtifactChange, MimeType};
 
 use super::LiveRun;
-use super::session::keep_file;
+use super::artifacts::keep_file;
 use crate::run::Ending;
 
 /// The longest text that is put into an answer; a longer one is a file.
@@ -40,7 +40,14 @@ impl LiveRun {
                 continue;
             }
             let name = file_name(marker, &blob.media_type);
-            match keep_file(&self.artifacts().join(&name), &mut &data[..]) {
+            let stored = if self.agent.owner.is_some() {
+                // A blob of the run already.
+                ending.contents.insert(name.clone(), blob.clone());
+                Ok(())
+            } else {
+                keep_file(&self.artifacts().join(&name), &mut &data[..])
+            };
+            match stored {
                 Ok(()) => {
                     *answer = answer.replace(marker.as_str(), &name);
                     ending.artifacts.push(Artifact {

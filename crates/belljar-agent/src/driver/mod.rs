@@ -1,18 +1,22 @@
 //! The driver: performs the effects of a run, and journals what happened before it notifies anyone.
 
 mod agent;
+mod artifacts;
 mod branches;
 mod bridge;
 mod cell;
 mod control;
+mod directory;
 mod error;
 mod kept;
 mod parent;
 mod perform;
+mod saved;
 mod session;
 mod trace;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -24,19 +28,18 @@ use tracing::Instrument as _;
 use crate::run::{Decision, EVENT_VERSION, Effect, Ending, Run, RunEvent, cut_middle};
 use crate::{ModelFault, ModelRequest, ReplyEvent};
 
-pub use agent::{Agent, RunsDirectory, artifacts_directory};
+pub use agent::Agent;
+use artifacts::sync_artifacts;
 pub(crate) use bridge::result_of;
 pub(crate) use cell::install;
 use control::ControlRequest;
 pub use control::{Control, Steering};
+pub use directory::{ArtifactFiles, FILE_BYTES, RunsDirectory, artifacts_directory};
 pub use error::RunError;
+use session::RunSession;
 pub(crate) use session::output_of;
-use session::{RunSession, sync_artifacts};
 pub use trace::{CONTENT_TARGET, METRIC_TARGET};
 use writer::Writer;
-
-/// The largest value of an event, which is held in memory. Files of a run are copied piece by piece.
-pub const FILE_BYTES: u64 = 256 << 20;
 
 /// How much is kept of the answer of a run whose last event is too large.
 const MOST_LAST_ANSWER: usize = 256 << 10;
@@ -91,7 +94,8 @@ pub struct LiveRun {
     control: Control,
     decisions: UnboundedReceiver<ControlRequest>,
     unattended: bool,
-    _lock: File,
+    /// Of its directory. A run of a cluster has an owner instead.
+    _lock: Option<File>,
 }
 
 impl LiveRun {
@@ -110,7 +114,15 @@ impl LiveRun {
         self.control.clone()
     }
 
-    /// The directory of its artifacts, once it has ended.
+    /// Its artifacts, once it has ended.
+    pub fn artifact_files(&self) -> ArtifactFiles {
+        ArtifactFiles {
+            blobs: self.agent.blobs.clone(),
+            directory: self.artifacts(),
+        }
+    }
+
+    /// The directory of its artifacts, once it has ended, if they are not in an object store.
     pub fn artifacts(&self) -> PathBuf {
         artifacts_directory(&self.agent.directory, &self.id)
     }
@@ -209,30 +221,36 @@ impl LiveRun {
                         () = control.stopped() => {}
                     }
                 }
-                Effect::RunAgain { step, call } if self.may_run_again(step, call) => {
+                Effect::RunAgain { step, call } => {
+                    if !self.may_run_again(step, call).await? {
+                        self.note_lost(step, call, false, listener).await?;
+                        continue;
+                    }
                     self.ensure_session(listener).await?;
                     if self.perform_cell(step, call, listener).await?.is_break() {
                         return Ok(());
                     }
                 }
-                Effect::NoteLost { step, call } | Effect::RunAgain { step, call } => {
+                Effect::NoteLost { step, call } => {
                     self.note_lost(step, call, false, listener).await?;
                 }
                 Effect::RollBack { step, cell } => {
                     let (restored, manifest) = self.session.go_back(cell, &self.run).await?;
+                    let cell = self.run.last_cell();
+                    let session = self.session.save_before(cell, &manifest).await;
                     let event = RunEvent::RolledBack {
                         step,
                         restored,
                         manifest,
+                        session,
                     };
                     self.record(&[event], listener).await?;
-                    let cell = self.run.last_cell();
-                    self.session.save(cell, self.run.manifest()).await;
+                    self.session.save_after(&self.run).await;
                 }
                 Effect::Finish(ending) => self.finish(*ending, listener).await?,
                 Effect::Nothing => {
                     // Also if a host died when all was done but this.
-                    let kept = self.run.kept_cell() * u32::from(self.agent.keeps_sessions);
+                    let kept = self.agent.keeps_sessions.then_some(&self.run);
                     self.session.close(kept).await;
                     return Ok(());
                 }
@@ -242,9 +260,9 @@ impl LiveRun {
 
     /// Whether a cell that a host which died had begun can be run again. In a session without a network nothing of
     /// its first run is left, so that the second is the same use of an approval; elsewhere the approval is used up.
-    fn may_run_again(&self, step: u32, call: u32) -> bool {
+    async fn may_run_again(&self, step: u32, call: u32) -> Result<bool, RunError> {
         let used_up = self.session.reaches_out() && self.run.is_for_one_use(step, call);
-        !used_up && self.session.can_go_on(&self.run)
+        Ok(!used_up && self.session.can_go_on(&self.run).await?)
     }
 
     /// Journals events, applies them, and only then notifies observers.
@@ -351,15 +369,24 @@ impl LiveRun {
         self.record(&[event], listener).await
     }
 
-    /// Ends it. Only the journal can prevent that: what can't be kept is noted.
+    /// Ends it. Only the journal can prevent that, and the object store of a cluster: what can't be kept is noted.
     async fn finish(&mut self, mut ending: Ending, listener: Listener<'_>) -> Result<(), RunError> {
-        let directory = self.artifacts();
+        let in_cluster = self.agent.owner.is_some();
+        let directory = if in_cluster {
+            self.agent.spool().join(self.id.as_str())
+        } else {
+            self.artifacts()
+        };
         let kept = self
             .session
             .keep_artifacts(&directory, &mut ending, &self.run);
-        kept.await;
+        kept.await?;
         self.expand_markers(&mut ending).await;
-        sync_artifacts(directory, &mut ending).await;
+        if in_cluster {
+            let _ = std::fs::remove_dir_all(directory);
+        } else {
+            sync_artifacts(directory, &mut ending).await;
+        }
         let ended = RunEvent::Ended(Box::new(ending.clone()));
         match self.record(&[ended], listener).await {
             Err(RunError::Append(AppendError::EventTooLarge { .. })) => {
@@ -369,6 +396,7 @@ impl LiveRun {
                 let small = Ending {
                     evidence: Vec::new(),
                     artifacts: Vec::new(),
+                    contents: BTreeMap::new(),
                     not_kept: Vec::new(),
                     ..ending
                 };

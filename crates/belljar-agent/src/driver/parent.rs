@@ -1,10 +1,10 @@
 //! Runs that continue others: after their end, or from one of their steps.
 
-use belljar_journal::RunId;
+use belljar_journal::{BlobRef, Blobs, RunId};
 use belljar_protocol::{Cause, Fate, Outcome, Status};
 
-use super::agent::run_directory;
-use super::session::{make_directory, snapshot_in};
+use super::directory::run_directory;
+use super::saved::{copy_session, make_directory, snapshot_in};
 use super::{Agent, LiveRun, RunError, read_events};
 use crate::dialect::PYTHON;
 use crate::run::{Call, Parent, Run, RunEvent, Start, TaskFile, parent_words};
@@ -33,6 +33,8 @@ impl Agent {
         parent: &RunId,
         step: Option<u32>,
     ) -> Result<LiveRun, RunError> {
+        let agent = self.for_run(&id);
+        let before = self.for_run(parent);
         let (events, _) = read_events(&self.journal, parent).await?;
         let whole = Run::fold(&events)?;
         let last = whole.steps().last().map_or(0, |step| step.number);
@@ -55,14 +57,17 @@ impl Agent {
             told: parent_words(&run, answer, start.language),
             manifest: run.manifest().to_vec(),
             kept_cells: 0,
-            code: self.code_of(&run).await?,
+            session: None,
+            code: agent.code_of(&run, &before.blobs).await?,
             new_files: new_files.map(|file| file.name.clone()).collect(),
         };
-        let has_files = match &self.owner {
-            None => true,
-            Some(owner) => owner.has_files(parent).await?,
-        };
-        if ending.is_some() && has_files {
+        if ending.is_some() && self.owner.is_some() {
+            if let Some(saved) = run.saved_session() {
+                let (theirs, ours) = (self.sessions_of(parent), self.sessions_of(&id));
+                from.session = copy_session(&theirs, saved, &ours).await?;
+                from.kept_cells = run.kept_cell() * u32::from(from.session.is_some());
+            }
+        } else if ending.is_some() {
             let kept = snapshot_in(&run_directory(&self.directory, parent), run.kept_cell());
             let directory = run_directory(&self.directory, &id);
             let file = |source| RunError::File {
@@ -79,19 +84,19 @@ impl Agent {
             }
         }
         start.parent = Some(Box::new(from));
-        self.start_as(id, start).await
+        agent.start_as(id, start).await
     }
 
     /// The code that made the session of a run: that of cells whose effects are there, those of the
     /// earlier run first. None if it called tools, whose answers can't be had again.
-    async fn code_of(&self, run: &Run) -> Result<Option<belljar_journal::BlobRef>, RunError> {
+    async fn code_of(&self, run: &Run, blobs: &Blobs) -> Result<Option<BlobRef>, RunError> {
         let Some(start) = run.start().filter(|start| start.granted.is_empty()) else {
             return Ok(None);
         };
         let unread = |source| RunError::Event { seq: 1, source };
         let mut code: Vec<(u32, String)> = Vec::new();
         if let Some(before) = start.parent.as_ref().and_then(|from| from.code.as_ref()) {
-            let json = self.blobs.get(before).await?;
+            let json = blobs.get(before).await?;
             let before: Vec<String> = serde_json::from_slice(&json).map_err(unread)?;
             code.extend(before.into_iter().map(|code| (0, code)));
         }
@@ -104,7 +109,7 @@ impl Agent {
                     code.clear();
                     continue;
                 }
-                let outcome = self.blobs.get(&cell.outcome).await?;
+                let outcome = blobs.get(&cell.outcome).await?;
                 let outcome: Outcome = serde_json::from_slice(&outcome).map_err(unread)?;
                 if let Fate::Restored { cell } = outcome.state {
                     code.retain(|(number, _)| *number <= cell);

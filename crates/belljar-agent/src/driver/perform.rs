@@ -44,7 +44,20 @@ impl LiveRun {
                 trace::call_ended(&span, &call.arguments, &result);
                 (*place, result)
             });
-            for (place, result) in futures_util::future::join_all(work).await {
+            let mut results = futures_util::future::join_all(work).await;
+            // The session after the last cell has the files that commands changed.
+            let is_command = |place: u32| {
+                let call = others.iter().find(|(other, _)| *other == place);
+                call.is_some_and(|(_, call)| call.command().is_some())
+            };
+            let has_commands = others.iter().any(|(place, _)| is_command(*place));
+            if has_commands {
+                let (cell, manifest) = (self.run.last_cell(), self.run.manifest());
+                let saved = self.session.save_before(cell, manifest).await;
+                let commands = results.iter_mut().filter(|(place, _)| is_command(*place));
+                commands.for_each(|(_, result)| result.session.clone_from(&saved));
+            }
+            for (place, result) in results {
                 let result = Box::new(result);
                 let event = RunEvent::CallEnded {
                     step,
@@ -53,10 +66,8 @@ impl LiveRun {
                 };
                 self.record(&[event], listener).await?;
             }
-            // The snapshot after the last cell has the files that commands changed.
-            let cell = self.run.last_cell();
-            if cell > 0 && others.iter().any(|(_, call)| call.command().is_some()) {
-                self.session.save(cell, self.run.manifest()).await;
+            if has_commands && self.run.last_cell() > 0 {
+                self.session.save_after(&self.run).await;
             }
         }
         for (place, call) in python {
@@ -92,6 +103,7 @@ impl LiveRun {
         let result = Box::new(CallResult {
             text: "Not executed: the code differs from what was approved.".into(),
             failed: true,
+            session: self.run.saved_session().cloned(),
             ..CallResult::default()
         });
         let refused = RunEvent::CallEnded { step, call, result };
@@ -112,7 +124,7 @@ impl LiveRun {
         };
         let span = trace::execute_tool(self, PYTHON, step, place);
         let running = self.run_cell((step, place), &call, listener);
-        let result = match running.instrument(span.clone()).await? {
+        let mut result = match running.instrument(span.clone()).await? {
             CellEnd::Result(result) => result,
             CellEnd::Differs => {
                 self.note_lost(step, place, true, listener).await?;
@@ -123,7 +135,7 @@ impl LiveRun {
         trace::call_ended(&span, &call.arguments, &result);
         // Before the journal has the result: so there always is a snapshot of what it says.
         if let Some(cell) = &result.cell {
-            self.session.save(cell.number, &cell.manifest).await;
+            result.session = self.session.save(cell.number, &cell.manifest).await;
         }
         let ended = RunEvent::CallEnded {
             step,
@@ -131,7 +143,7 @@ impl LiveRun {
             result,
         };
         self.record(&[ended], listener).await?;
-        self.session.keep_snapshot(self.run.last_cell());
+        self.session.remove_replaced(&self.run);
         Ok(ControlFlow::Continue(()))
     }
 
@@ -189,8 +201,8 @@ impl LiveRun {
             text,
             failed,
             value,
-            cell: None,
             took_ms: millis(started),
+            ..CallResult::default()
         }
     }
 }

@@ -1,43 +1,41 @@
 //! The session of a run: started when it is first needed, saved after each cell, loaded when the
 //! run resumes.
 
-use std::fs;
-use std::io::{self, ErrorKind, Read};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use belljar_journal::{Blobs, StorageFault, failpoint};
+use belljar_journal::{BlobRef, Blobs};
 use belljar_protocol::{Fate, Language, NameInfo, Outcome, Status, Walls};
-use belljar_sandbox::{BeneathError, Engine, Error, LoadReport, Network, Session, SessionOptions};
+use belljar_sandbox::{Engine, Error, LoadReport, Network, Session, SessionOptions};
 
+use super::saved::SavedSessions;
 use super::{Control, RunError};
 use crate::run::{
-    CallResult, CellResult, Ending, Parent, Run, RunEvent, Start, TaskFile, cut_middle,
-    exception_line, names,
+    CallResult, CellResult, Parent, Run, RunEvent, Start, TaskFile, cut_middle, exception_line,
+    names,
 };
 
 /// A session whose variables are larger is not saved after each cell: that would take longer than
 /// the cell.
 const SAVED_BYTES: u64 = 64 << 20;
 
-/// The longest path of an artifact, and its most directories: whoever removes them later holds each
-/// of them open.
-const MAX_PATH: usize = 1024;
-const MAX_DEPTH: usize = 64;
-
-const DISK_FAILED: &str = "the disk of the service failed";
-
-/// The most bytes of the paths of all artifacts: they are a part of the run's last event.
-const MAX_NAMED: usize = 1 << 20;
-
 #[derive(Debug)]
 pub(super) struct RunSession {
     engine: Engine,
     options: SessionOptions,
-    blobs: Blobs,
-    /// Where the snapshots are.
-    directory: PathBuf,
-    live: Option<Arc<Session>>,
+    pub(super) blobs: Blobs,
+    pub(super) saved: SavedSessions,
+    pub(super) live: Option<Arc<Session>>,
+}
+
+/// A session that a run gets.
+struct NewSession {
+    session: Session,
+    /// For the model.
+    note: Option<String>,
+    /// How many cells it has run.
+    cells: u32,
+    /// Where it is saved, if an event has to name that.
+    saved: Option<BlobRef>,
 }
 
 impl RunSession {
@@ -45,35 +43,14 @@ impl RunSession {
         engine: Engine,
         options: SessionOptions,
         blobs: Blobs,
-        directory: PathBuf,
+        saved: SavedSessions,
     ) -> Self {
         Self {
             engine,
             options,
             blobs,
-            directory,
+            saved,
             live: None,
-        }
-    }
-
-    /// The snapshot of the session after a cell.
-    fn snapshot(&self, cell: u32) -> PathBuf {
-        snapshot_in(&self.directory, cell)
-    }
-
-    /// Removes all snapshots but the one of this cell, and remains of an interrupted one; 0 for all.
-    pub(super) fn keep_snapshot(&self, cell: u32) {
-        let kept = self.snapshot(cell);
-        for file in fs::read_dir(&self.directory)
-            .into_iter()
-            .flatten()
-            .flatten()
-        {
-            let path = file.path();
-            if path != kept {
-                // The directory of artifacts is no file, and stays.
-                let _ = fs::remove_file(path);
-            }
         }
     }
 
@@ -86,46 +63,61 @@ impl RunSession {
         if self.live.is_some() {
             return Ok(None);
         }
-        let (session, note, cells) = self.begin(run).await?;
-        let session = Arc::new(session);
+        let new = self.begin(run).await?;
+        let session = Arc::new(new.session);
         control.watch(&session);
         let manifest = session.manifest().await.unwrap_or_default();
         self.live = Some(session);
         Ok(Some(RunEvent::SessionStarted {
-            note,
-            cells,
+            note: new.note,
+            cells: new.cells,
             manifest,
+            session: new.saved,
         }))
     }
 
     /// The session as it was after the run's last cell, if it was saved.
-    async fn load(&self, run: &Run) -> Option<(Session, LoadReport)> {
-        let path = self.snapshot(run.last_cell());
-        if run.last_cell() == 0 || !path.exists() {
-            return None;
+    pub(super) async fn load(&self, run: &Run) -> Result<Option<(Session, LoadReport)>, RunError> {
+        let cell = run.last_cell();
+        if cell == 0 {
+            return Ok(None);
         }
-        let loaded = self.engine.load(&path, self.options.clone()).await.ok();
-        loaded.filter(|(_, report)| report.cells == run.last_cell())
+        let Some(found) = self.saved.find(cell, run.saved_session()).await? else {
+            return Ok(None);
+        };
+        let loaded = self.engine.load(found.path(), self.options.clone()).await;
+        Ok(loaded.ok().filter(|(_, report)| report.cells == cell))
     }
 
-    /// A session from the run's snapshot, else a new one; also the message for the model about it,
-    /// and how many cells it has run.
-    async fn begin(&self, run: &Run) -> Result<(Session, Option<String>, u32), RunError> {
+    /// A session from the run's snapshot, else a new one.
+    async fn begin(&mut self, run: &Run) -> Result<NewSession, RunError> {
         let language = run.language();
-        if let Some((session, report)) = self.load(run).await {
-            let note = words_loaded(&missing(&report), language);
-            return Ok((session, Some(note), report.cells));
+        if let Some((session, report)) = self.load(run).await? {
+            return Ok(NewSession {
+                session,
+                note: Some(words_loaded(&missing(&report), language)),
+                cells: report.cells,
+                saved: run.saved_session().cloned(),
+            });
         }
         let parent = run.start().and_then(|start| start.parent.as_deref());
         if let Some(parent) = parent.filter(|_| run.last_cell() == 0) {
             return self.begin_from(parent, run).await;
         }
         // Those of another session, whose cells have the same numbers.
-        self.keep_snapshot(0);
-        let session = self.fresh(run).await?;
-        let note =
-            (run.last_cell() > 0).then(|| language.prompts().session_lost(&names(run.manifest())));
-        Ok((session, note, 0))
+        self.saved.keep_file(0);
+        let note = || language.prompts().session_lost(&names(run.manifest()));
+        let note = (run.last_cell() > 0).then(note);
+        self.begin_anew(run, note).await
+    }
+
+    async fn begin_anew(&self, run: &Run, note: Option<String>) -> Result<NewSession, RunError> {
+        Ok(NewSession {
+            session: self.fresh(run).await?,
+            note,
+            cells: 0,
+            saved: None,
+        })
     }
 
     /// A new session with the files of the task.
@@ -151,22 +143,32 @@ impl RunSession {
     }
 
     /// The session of the run that this one continues: the saved one, else its cells run again.
-    async fn begin_from(
-        &self,
-        parent: &Parent,
-        run: &Run,
-    ) -> Result<(Session, Option<String>, u32), RunError> {
+    async fn begin_from(&mut self, parent: &Parent, run: &Run) -> Result<NewSession, RunError> {
         let language = run.language();
-        let kept = self.snapshot(parent.kept_cells);
-        if parent.kept_cells > 0
-            && let Ok((session, report)) = self.engine.load(&kept, self.options.clone()).await
+        let (cells, named) = (parent.kept_cells, parent.session.as_ref());
+        if cells > 0
+            && let Some(found) = self.saved.find(cells, named).await?
+            && let Ok((session, report)) =
+                self.engine.load(found.path(), self.options.clone()).await
         {
             // The others may have been changed by earlier cells.
             let is_new = |file: &TaskFile| parent.new_files.contains(&file.name);
             self.put_files(&session, run, is_new).await?;
             let missing = missing(&report);
             let note = (!missing.is_empty()).then(|| language.prompts().names_not_kept(&missing));
-            return Ok((session, note, report.cells));
+            let saved = match &parent.session {
+                // It lacks the new files.
+                Some(_) if !parent.new_files.is_empty() => {
+                    self.saved.save(&session, report.cells).await.ok().flatten()
+                }
+                saved => saved.clone(),
+            };
+            return Ok(NewSession {
+                session,
+                note,
+                cells: report.cells,
+                saved,
+            });
         }
         let session = self.fresh(run).await?;
         let mut code: Vec<String> = Vec::new();
@@ -181,26 +183,33 @@ impl RunSession {
             let note = language
                 .prompts()
                 .session_not_run_again(&names(&parent.manifest));
-            return Ok((session, Some(note), 0));
+            return Ok(NewSession {
+                session,
+                note: Some(note),
+                cells: 0,
+                saved: None,
+            });
         }
         let mut cells = 0;
         for cell in &code {
             let outcome = session.run(cell.as_str()).await?;
             if outcome.state == Fate::Lost {
-                let session = self.fresh(run).await?;
-                return Ok((
-                    session,
-                    Some(language.prompts().session_lost(&names(&parent.manifest))),
-                    0,
-                ));
+                let note = language.prompts().session_lost(&names(&parent.manifest));
+                return self.begin_anew(run, Some(note)).await;
             }
             cells = outcome.cell;
         }
-        if cells > 0 && make_directory(&self.directory).is_ok() {
+        let mut saved = None;
+        if cells > 0 {
             // If the host dies before the first cell, they need not run once more.
-            let _ = session.snapshot(&self.snapshot(cells)).await;
+            saved = self.saved.save(&session, cells).await.ok().flatten();
         }
-        Ok((session, Some(words_run_again(code.len(), language)), cells))
+        Ok(NewSession {
+            session,
+            note: Some(words_run_again(code.len(), language)),
+            cells,
+            saved,
+        })
     }
 
     /// Whether code in it reaches anything outside of it, but for tools.
@@ -209,8 +218,13 @@ impl RunSession {
     }
 
     /// Whether there is a session as it was after the run's last cell, or can be one.
-    pub(super) fn can_go_on(&self, run: &Run) -> bool {
-        self.live.is_some() || run.last_cell() == 0 || self.snapshot(run.last_cell()).exists()
+    pub(super) async fn can_go_on(&self, run: &Run) -> Result<bool, RunError> {
+        let cell = run.last_cell();
+        if self.live.is_some() || cell == 0 {
+            return Ok(true);
+        }
+        let found = self.saved.find(cell, run.saved_session()).await?;
+        Ok(found.is_some())
     }
 
     /// The session, if it was started.
@@ -277,28 +291,48 @@ impl RunSession {
         })
     }
 
-    /// Saves the session after a cell, for resuming the run.
-    pub(super) async fn save(&self, cell: u32, manifest: &[NameInfo]) {
-        let path = self.snapshot(cell);
-        // A cell with this number that a host which died never journaled.
-        let _ = fs::remove_file(&path);
-        let Some(session) = &self.live else { return };
+    /// Saves the session after a cell, for resuming the run; returns what an event has to name, if it has to.
+    pub(super) async fn save(&mut self, cell: u32, manifest: &[NameInfo]) -> Option<BlobRef> {
+        self.saved.remove_file(cell);
+        let session = self.live.clone()?;
         let held: u64 = manifest.iter().filter_map(|name| name.size_bytes).sum();
         if held > SAVED_BYTES {
-            return;
+            return None;
         }
-        let ready = failpoint::fail("runs.save_session");
-        let saved = match ready.and_then(|()| make_directory(&self.directory)) {
-            Ok(()) => session
-                .snapshot(&path)
-                .await
-                .map(drop)
-                .map_err(|e| e.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        if let Err(error) = saved {
-            tracing::warn!(error, "the session of a run could not be saved");
+        match self.saved.save(&session, cell).await {
+            Ok(saved) => saved,
+            Err(error) => {
+                tracing::warn!(error, "the session of a run could not be saved");
+                None
+            }
         }
+    }
+
+    /// The same before the event of a change, if that has to name it.
+    pub(super) async fn save_before(
+        &mut self,
+        cell: u32,
+        manifest: &[NameInfo],
+    ) -> Option<BlobRef> {
+        if cell > 0 && self.saved.are_named() {
+            self.save(cell, manifest).await
+        } else {
+            None
+        }
+    }
+
+    /// After it otherwise. What the run no longer names is removed.
+    pub(super) async fn save_after(&mut self, run: &Run) {
+        if self.saved.are_named() {
+            self.saved.remove_replaced(run);
+        } else {
+            self.save(run.last_cell(), run.manifest()).await;
+        }
+    }
+
+    /// Removes what was saved before the last cell.
+    pub(super) fn remove_replaced(&mut self, run: &Run) {
+        self.saved.remove_replaced(run);
     }
 
     /// Restores the session to its state after a cell; 0 is before the first. Returns whether that
@@ -310,14 +344,14 @@ impl RunSession {
     ) -> Result<(bool, Vec<NameInfo>), RunError> {
         if cell == Some(0) {
             self.live = None;
-            self.keep_snapshot(0);
+            self.saved.keep_file(0);
             return Ok((true, Vec::new()));
         }
         let (Some(session), Some(cell)) = (&self.live, cell) else {
             return Ok((false, run.manifest().to_vec()));
         };
         // It is of a cell that is taken back. If the host dies now, rather none than that one.
-        self.keep_snapshot(0);
+        self.saved.keep_file(0);
         match session.restore(cell).await {
             Ok(()) => Ok((true, session.manifest().await.unwrap_or_default())),
             Err(Error::NoCheckpoint(_)) => Ok((false, run.manifest().to_vec())),
@@ -329,38 +363,9 @@ impl RunSession {
         }
     }
 
-    /// Copies artifacts out of the session. The list keeps those that still exist and are on disk
-    /// now; those that could not be kept are noted, and the run ends nonetheless. After the death
-    /// of a host, the session is loaded for it.
-    pub(super) async fn keep_artifacts(&mut self, root: &Path, ending: &mut Ending, run: &Run) {
-        if ending.artifacts.is_empty() {
-            return;
-        }
-        if self.live.is_none() {
-            self.live = self.load(run).await.map(|(session, _)| Arc::new(session));
-        }
-        let mut named = 0;
-        for artifact in std::mem::take(&mut ending.artifacts) {
-            named += artifact.path.len();
-            let kept = match &self.live {
-                Some(_) if named > MAX_NAMED => Err("the run made too many files"),
-                Some(session) => keep_artifact(session, root, &artifact.path).await,
-                None => Err("the session that had it is gone"),
-            };
-            match kept {
-                Ok(true) => ending.artifacts.push(artifact),
-                // The run has removed it since.
-                Ok(false) => {}
-                Err(why) => ending.note_not_kept(&artifact.path, why),
-            }
-        }
-    }
-
-    /// Ends the session; the snapshot of this cell is kept, 0 for none.
-    pub(super) async fn close(&mut self, cell: u32) {
-        self.keep_snapshot(cell);
-        // Unless the run has left files in it.
-        let _ = fs::remove_dir(&self.directory);
+    /// Ends the session of a run that has ended. What it saved last is kept for this run's follow-ups, if there is one.
+    pub(super) async fn close(&mut self, kept: Option<&Run>) {
+        self.saved.close(kept).await;
         if let Some(session) = self.live.take().and_then(Arc::into_inner) {
             let _ = session.close().await;
         }
@@ -391,109 +396,6 @@ fn cap(text: &mut String, session: &Session, outcome: &Outcome, start: &Start) {
     if kept {
         text.push_str(&start.language.prompts().all_in_file(&name));
     }
-}
-
-/// Copies a file of a session below a directory. Returns false if it no longer exists.
-async fn keep_artifact(
-    session: &Arc<Session>,
-    root: &Path,
-    name: &str,
-) -> Result<bool, &'static str> {
-    let path = below(root, name)?;
-    let (session, name) = (Arc::clone(session), name.to_owned());
-    let copied = tokio::task::spawn_blocking(move || {
-        let contents = match session.open(&name) {
-            Ok(contents) => contents,
-            Err(Error::File(BeneathError::NotFound(_))) => return Ok(false),
-            Err(Error::File(BeneathError::NotRegular(_))) => {
-                return Err("something that is not a regular file took its place");
-            }
-            Err(Error::FileTooLarge { .. }) => return Err("it is too large"),
-            Err(Error::Ended(_)) => return Err("the session that had it has ended"),
-            Err(error) => {
-                tracing::warn!(%error, "an artifact cannot be read");
-                return Err("it could not be read");
-            }
-        };
-        // Code that still runs can make it larger meanwhile.
-        let bytes = contents.metadata().map_or(0, |file| file.len());
-        keep_file(&path, &mut contents.take(bytes)).map(|()| true)
-    });
-    copied.await.unwrap_or(Err("it could not be read"))
-}
-
-/// Makes the artifacts of a run durable. If the disk fails, they are noted as not kept.
-pub(super) async fn sync_artifacts(root: PathBuf, ending: &mut Ending) {
-    if ending.artifacts.is_empty() {
-        return;
-    }
-    let synced = tokio::task::spawn_blocking(move || {
-        let root = fs::File::open(root)?;
-        Ok(rustix::fs::syncfs(root)?)
-    });
-    let synced = synced
-        .await
-        .unwrap_or_else(|error| Err(io::Error::other(error)));
-    if let Err(error) = synced {
-        tracing::error!(%error, "artifacts cannot be made durable");
-        for artifact in std::mem::take(&mut ending.artifacts) {
-            ending.note_not_kept(&artifact.path, DISK_FAILED);
-        }
-    }
-}
-
-/// Writes an artifact, completely or not at all; returns the reason if not.
-pub(super) fn keep_file(path: &Path, contents: &mut dyn Read) -> Result<(), &'static str> {
-    let mut write = || {
-        if let Some(parent) = path.parent() {
-            make_directory(parent)?;
-        }
-        failpoint::fail("runs.artifact")?;
-        let mut file = fs::File::create(path)?;
-        let written = io::copy(contents, &mut file).map(drop);
-        if written.is_err() {
-            let _ = fs::remove_file(path);
-        }
-        written
-    };
-    write().map_err(|error| {
-        tracing::error!(%error, path = %path.display(), "an artifact cannot be kept");
-        match (StorageFault::from_io(&error), error.kind()) {
-            (Some(StorageFault::Full), _) => "the disk of the service was full",
-            (Some(StorageFault::Failed), _) => DISK_FAILED,
-            (None, ErrorKind::InvalidFilename) => "its path is too long",
-            (None, _) => "it could not be written",
-        }
-    })
-}
-
-/// A path below a directory, which need not take all paths that a session can have.
-fn below(root: &Path, path: &str) -> Result<PathBuf, &'static str> {
-    let mut out = root.to_owned();
-    if path.len() > MAX_PATH || path.split('/').count() > MAX_DEPTH {
-        return Err("its path is too long");
-    }
-    for part in path.split('/') {
-        if part.is_empty() || part == "." || part == ".." || part.contains('\0') {
-            return Err("its path is not one inside the workspace");
-        }
-        out.push(part);
-    }
-    Ok(out)
-}
-
-/// Where the session of the run with this directory is saved as it was after a cell.
-pub(super) fn snapshot_in(directory: &Path, cell: u32) -> PathBuf {
-    directory.join(format!("session-{cell}.snapshot"))
-}
-
-/// For this user alone.
-pub(super) fn make_directory(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
 }
 
 /// Names that a snapshot does not have, and why.

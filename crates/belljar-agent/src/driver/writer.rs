@@ -4,22 +4,11 @@ use belljar_journal::{
     AppendError, Journal, Membership, NewEvent, Node, OwnedRun, RunId, RunState,
 };
 
-use super::RunError;
-
 /// Whose runs of a cluster these are, and the node that drives them.
 #[derive(Clone, Debug)]
 pub(super) struct Owner {
     pub(super) membership: Membership,
     pub(super) tenant: String,
-}
-
-impl Owner {
-    /// Whether the files that this node has of a run are of its last driver.
-    pub(super) async fn has_files(&self, run: &RunId) -> Result<bool, RunError> {
-        let node = self.membership.node();
-        let place = node.place(run).await?;
-        Ok(place.and_then(|place| place.files).as_deref() == Some(node.name()))
-    }
 }
 
 #[derive(Debug)]
@@ -49,11 +38,6 @@ impl Writer {
             }
             Self::Owned(owned) => Box::pin(owned.append(expected_seq, events)).await,
         }
-    }
-
-    /// Whether files of the run that are on this machine are older than its last driver's.
-    pub(super) fn has_outdated_files(&self) -> bool {
-        matches!(self, Self::Owned(owned) if !owned.files_are_here())
     }
 
     /// There is nothing to write any more, or not before something happens.

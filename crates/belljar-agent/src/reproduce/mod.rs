@@ -2,16 +2,13 @@
 
 mod replay;
 
-use std::fs::File;
-use std::path::Path;
-
 use belljar_journal::RunId;
 use belljar_protocol::{Outcome, Walls};
 use belljar_sandbox::{Checkpoints, Engine, Network, SessionOptions};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::driver::{RunError, RunsDirectory, read_events};
+use crate::driver::{ArtifactFiles, RunError, RunsDirectory, read_events};
 use crate::run::{Ending, Seen, line_with};
 use crate::story::{Story, Told};
 use replay::{Digest, Replay, Replayer, Shown, digest_of};
@@ -111,7 +108,8 @@ pub async fn reproduce(
     replayed: &mut (dyn FnMut(Replayed<'_>) + Send),
 ) -> Result<Reproduction, RunError> {
     let (events, _) = read_events(runs.journal(), id).await?;
-    let story = Story::from_events(&events, runs.blobs()).await?;
+    let blobs = runs.blobs(id);
+    let story = Story::from_events(&events, &blobs).await?;
     let Some(start) = story.run.start() else {
         return Err(RunError::NoStep(0));
     };
@@ -123,7 +121,7 @@ pub async fn reproduce(
     let again = Replayer {
         story: &story,
         start,
-        blobs: runs.blobs(),
+        blobs: &blobs,
         engine,
         options: SessionOptions {
             tools: tools.collect(),
@@ -141,10 +139,13 @@ pub async fn reproduce(
     let second = again.replay(&mut count).await?;
     let ending = story.run.ending();
     let values = ending.map(|ending| values(ending, &story, [&first, &second]));
-    let files = ending.map(|ending| files(ending, &runs.artifacts(id), [&first, &second]));
+    let files = match ending {
+        Some(ending) => files(&runs.artifact_files(id), ending, [&first, &second]).await,
+        None => Vec::new(),
+    };
     Ok(Reproduction {
         values: values.unwrap_or_default(),
-        files: files.unwrap_or_default(),
+        files,
         cells: cells(&story, [&first, &second]),
     })
 }
@@ -257,19 +258,25 @@ fn values(ending: &Ending, story: &Story, again: [&Replay; 2]) -> Vec<Reproduced
     values
 }
 
-fn files(ending: &Ending, directory: &Path, again: [&Replay; 2]) -> Vec<ReproducedFile> {
-    let compared = ending.artifacts.iter().map(|artifact| {
-        let kept = File::open(directory.join(&artifact.path)).and_then(digest_of);
+async fn files(
+    kept_files: &ArtifactFiles,
+    ending: &Ending,
+    again: [&Replay; 2],
+) -> Vec<ReproducedFile> {
+    let mut compared = Vec::new();
+    for artifact in &ending.artifacts {
+        let kept = kept_files.open(ending, &artifact.path).await;
+        let kept = kept.ok().and_then(|kept| digest_of(kept).ok());
         let again = again.map(|replay| replay.files.get(&artifact.path));
         let verdict = match kept {
-            Ok(kept) => verdict::<Digest>(&kept, again),
+            Some(kept) => verdict::<Digest>(&kept, again),
             // Deleted since by somebody.
-            Err(_) => Verdict::NotRun,
+            None => Verdict::NotRun,
         };
-        ReproducedFile {
+        compared.push(ReproducedFile {
             path: artifact.path.clone(),
             verdict,
-        }
-    });
-    compared.collect()
+        });
+    }
+    compared
 }

@@ -1,5 +1,7 @@
 //! Which answers are accepted, and what a run has when it ends without one.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::budget::ExitReason;
@@ -183,6 +185,7 @@ impl Run {
             last_output: None,
             evidence: Vec::new(),
             artifacts: self.artifacts.values().cloned().collect(),
+            contents: BTreeMap::new(),
             not_kept: Vec::new(),
             not_kept_more: 0,
         }

@@ -1,5 +1,7 @@
 //! Events of a run, as its journal has them.
 
+use std::collections::BTreeMap;
+
 use belljar_journal::BlobRef;
 use belljar_protocol::{Artifact, Language, NameInfo, Walls};
 use schemars::JsonSchema;
@@ -141,6 +143,9 @@ pub enum RunEvent {
         cells: u32,
         /// Its manifest.
         manifest: Vec<NameInfo>,
+        /// Where it is saved, in a cluster.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<BlobRef>,
     },
     /// Loop detection rolled the run back to before a step.
     RolledBack {
@@ -150,6 +155,9 @@ pub enum RunEvent {
         restored: bool,
         /// The manifest after it, if it was read.
         manifest: Vec<NameInfo>,
+        /// Where the session is saved as it was after it, in a cluster.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<BlobRef>,
     },
     /// The caller requests the end.
     Stopped,
@@ -267,6 +275,9 @@ pub struct Parent {
     /// How many cells had run in its saved session; 0 if none was saved.
     #[serde(default)]
     pub kept_cells: u32,
+    /// Where that session is saved, in a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<BlobRef>,
     /// The code of the cells that made its session, in a list: run again if no session was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<BlobRef>,
@@ -303,6 +314,10 @@ pub struct CallResult {
     /// The cell that ran, for a call of `python`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<CellResult>,
+    /// Where the session is saved as it was after the call, in a cluster. If a call may have changed it and there is
+    /// none, it was not saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<BlobRef>,
     /// How long it took.
     #[serde(default)]
     pub took_ms: u64,
@@ -388,6 +403,9 @@ pub struct Ending {
     /// Files that the run made.
     #[serde(default)]
     pub artifacts: Vec<Artifact>,
+    /// The contents of these files by path, in a cluster. Elsewhere they are in a directory of the run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub contents: BTreeMap<String, BlobRef>,
     /// Files that it made, or that its answer names, and that could not be kept: the first ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_kept: Vec<NotKept>,

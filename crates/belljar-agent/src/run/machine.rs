@@ -200,6 +200,8 @@ pub struct Run {
     /// The position of the note about the rollback: before this many steps.
     pub(crate) taken_back: Option<(usize, String)>,
     last_cell: u32,
+    /// Where its session is saved as it is now, in a cluster.
+    saved: Option<BlobRef>,
     /// How many cells its first session had run when it got it.
     cells_before: u32,
     pub(super) approvals: Approvals,
@@ -319,6 +321,14 @@ impl Run {
     pub(crate) fn kept_cell(&self) -> u32 {
         self.untouched_parent()
             .map_or(self.last_cell, |parent| parent.kept_cells)
+    }
+
+    /// Where the session that it or a follow-up continues is saved, in a cluster.
+    pub(crate) fn saved_session(&self) -> Option<&BlobRef> {
+        match self.untouched_parent() {
+            Some(parent) => parent.session.as_ref(),
+            None => self.saved.as_ref(),
+        }
     }
 
     /// How many calls have started and have no end yet.
@@ -464,6 +474,9 @@ impl Run {
                 let ended = ended.ok_or_else(|| misfit("for a call that does not wait"))?;
                 ended.state = CallState::Ended(result.clone());
                 let ended = ended.clone();
+                if result.cell.is_some() || ended.command().is_some() || result.session.is_some() {
+                    self.saved.clone_from(&result.session);
+                }
                 if let Some(code) = ended.code().filter(|_| ended.tool == PYTHON) {
                     self.earlier.learn(code, result.failed);
                 }
@@ -507,8 +520,10 @@ impl Run {
                 note,
                 cells,
                 manifest,
+                session,
             } => {
                 self.manifest.clone_from(manifest);
+                self.saved.clone_from(session);
                 if self.last_cell == 0 {
                     // Of the run that this one continues.
                     self.cells_before = *cells;
@@ -525,7 +540,9 @@ impl Run {
                 step,
                 restored,
                 manifest,
+                session,
             } => {
+                self.saved.clone_from(session);
                 // Whether it was wanted is not asked: who made this journal may have judged otherwise.
                 if *step > self.asked {
                     return Err(misfit("to a step that was not begun"));

@@ -117,6 +117,15 @@ impl Files {
             .await
     }
 
+    pub(super) async fn remove(&self, hash: BlobHash) -> Result<(), Error> {
+        let path = self.path(hash);
+        directory::in_background(move || match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(&path, error)),
+            _ => Ok(()),
+        })
+        .await
+    }
+
     pub(super) async fn keep_only(&self, kept: HashSet<BlobHash>) -> Result<(), Error> {
         let directory = Arc::clone(&self.0);
         directory::in_background(move || {

@@ -64,6 +64,19 @@ impl Blobs {
         Ok(Self { kept, limit })
     }
 
+    /// Those below a name in an object store, apart from all others. In a directory, all are the same.
+    #[must_use]
+    pub fn below(&self, name: &str) -> Self {
+        let kept = match &self.kept {
+            Kept::Files(files) => Kept::Files(files.clone()),
+            Kept::Objects { objects, spool } => Kept::Objects {
+                objects: objects.below(name),
+                spool: Arc::clone(spool),
+            },
+        };
+        Self { kept, ..*self }
+    }
+
     /// Stores some bytes. When this returns, they survive a crash of the machine.
     pub async fn put(
         &self,
@@ -151,6 +164,14 @@ impl Blobs {
         match &self.kept {
             Kept::Files(files) => files.contains(hash).await,
             Kept::Objects { objects, .. } => Ok(objects.size(&hash.path()).await?.is_some()),
+        }
+    }
+
+    /// Removes a blob; none is no error. No event may name it, and no writer may be about to.
+    pub async fn remove(&self, hash: BlobHash) -> Result<(), Error> {
+        match &self.kept {
+            Kept::Files(files) => files.remove(hash).await,
+            Kept::Objects { objects, .. } => objects.remove(&hash.path()).await,
         }
     }
 

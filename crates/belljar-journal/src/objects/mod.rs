@@ -11,9 +11,11 @@ use std::fs::File;
 use std::io::Seek as _;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::Method;
+use time::OffsetDateTime;
 
 use crate::{BlobHash, Error, directory};
 use address::Address;
@@ -23,6 +25,9 @@ pub use credentials::ObjectCredentials;
 /// The most bytes of a page of names.
 const MAX_PAGE: usize = 4 << 20;
 
+/// Objects that are written to learn the time of the store.
+const CLOCK: &str = "clock";
+
 /// Objects below a prefix of a bucket. Clones are cheap.
 ///
 /// An object is there completely or not at all. What was written is durable as the store promises it.
@@ -31,6 +36,14 @@ pub struct Objects {
     client: Arc<Client>,
     /// Empty, or with a slash at the end.
     prefix: Arc<str>,
+}
+
+/// An object in a list.
+struct Listed<'a> {
+    name: &'a str,
+    bytes: u64,
+    /// By the clock of the store.
+    written: Option<OffsetDateTime>,
 }
 
 /// Size and hash of a file.
@@ -172,7 +185,37 @@ impl Objects {
     }
 
     /// The names and sizes of all objects. It takes a request for each thousand.
-    pub async fn list(&self, mut each: impl FnMut(&str, u64)) -> Result<(), Error> {
+    pub async fn list(&self, mut each: impl FnMut(&str, u64) + Send) -> Result<(), Error> {
+        self.list_all(&mut |object: Listed<'_>| each(object.name, object.bytes))
+            .await
+    }
+
+    /// The names of objects that were written at least this long ago, by the store's own clock.
+    pub async fn older_than(&self, age: Duration) -> Result<Vec<String>, Error> {
+        // The age of an object is its distance from one that is written now.
+        let (clocks, name) = (self.below(CLOCK), random_name());
+        clocks.put(&name, "now").await?;
+        let mut now = None;
+        let see = &mut |object: Listed<'_>| {
+            if object.name == name {
+                now = object.written;
+            }
+        };
+        let listed = clocks.list_all(see).await;
+        clocks.remove(&name).await?;
+        listed?;
+        let now = now.ok_or_else(|| self.refused("it does not tell when an object was written"))?;
+        let mut names = Vec::new();
+        let see = &mut |object: Listed<'_>| {
+            if object.written.is_some_and(|written| now - written >= age) {
+                names.push(object.name.to_owned());
+            }
+        };
+        self.list_all(see).await?;
+        Ok(names)
+    }
+
+    async fn list_all(&self, each: &mut (dyn FnMut(Listed<'_>) + Send)) -> Result<(), Error> {
         let mut token: Option<String> = None;
         loop {
             let mut query = vec![("list-type", "2"), ("prefix", &self.prefix)];
@@ -191,7 +234,11 @@ impl Objects {
                 // Some stores list directories, too.
                 let name = key.strip_prefix(&*self.prefix);
                 if let Some(name) = name.filter(|name| !name.is_empty()) {
-                    each(name, bytes.unwrap_or(0));
+                    each(Listed {
+                        name,
+                        bytes: bytes.unwrap_or(0),
+                        written: xml::value(object, "LastModified").and_then(|at| xml::time(&at)),
+                    });
                 }
             }
             if xml::value(&page, "IsTruncated").as_deref() != Some("true") {

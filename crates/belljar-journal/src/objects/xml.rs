@@ -1,5 +1,7 @@
 //! The few elements of the store's answers that matter. What else is in them is not read.
 
+use time::{Date, OffsetDateTime, PrimitiveDateTime, Time};
+
 /// The text of the first element of this name, from some place on; and where it ends.
 fn element<'a>(text: &'a str, name: &str, from: usize) -> Option<(&'a str, usize)> {
     let rest = text.get(from..)?;
@@ -35,6 +37,18 @@ pub(super) fn elements<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     found
 }
 
+/// A time in a list, `2026-11-19T07:08:09.000Z`, to the second.
+pub(super) fn time(text: &str) -> Option<OffsetDateTime> {
+    let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let mut date = date.splitn(3, '-');
+    let (year, month) = (date.next()?.parse().ok()?, date.next()?.parse::<u8>().ok()?);
+    let date = Date::from_calendar_date(year, month.try_into().ok()?, date.next()?.parse().ok()?);
+    let mut parts = time.split('.').next()?.splitn(3, ':');
+    let mut part = || parts.next()?.parse().ok();
+    let time = Time::from_hms(part()?, part()?, part()?);
+    Some(PrimitiveDateTime::new(date.ok()?, time.ok()?).assume_utc())
+}
+
 pub(super) fn escape(text: &str) -> String {
     let text = text.replace('&', "&amp;");
     text.replace('<', "&lt;").replace('>', "&gt;")
@@ -62,5 +76,21 @@ mod tests {
         assert_eq!(code("<Error><Code>SlowDown</Code></Error>"), "SlowDown");
         assert_eq!(code("<Error><Code>a key: xyz</Code></Error>"), "");
         assert_eq!(code("no XML"), "");
+    }
+
+    #[test]
+    fn times_are_read_to_the_second() {
+        let seconds = |text| time(text).map(OffsetDateTime::unix_timestamp);
+        assert_eq!(seconds("1970-01-02T00:00:01Z"), Some(86_401));
+        assert_eq!(seconds("2026-11-19T07:08:09.123Z"), Some(1_795_072_089));
+        for wrong in [
+            "",
+            "2026-11-19",
+            "2026-13-19T07:08:09Z",
+            "2026-11-19T07:08Z",
+            "x",
+        ] {
+            assert_eq!(seconds(wrong), None, "{wrong}");
+        }
     }
 }

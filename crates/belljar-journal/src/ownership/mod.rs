@@ -7,6 +7,7 @@
 
 mod lives;
 mod membership;
+mod orphans;
 mod run;
 mod single;
 mod status;
@@ -61,32 +62,32 @@ const LEAVE: &str =
 /// Runs that this life has in the table and not in its hands: the answer to a claim was lost, or
 /// their drivers have ended without giving them up.
 const CLAIM_LOST: &str = "WITH picked AS ( \
-        SELECT number, node FROM belljar.runs \
+        SELECT number FROM belljar.runs \
         WHERE life = $1 AND state = 'driven' AND id <> ALL ($3) \
         LIMIT $2 FOR UPDATE SKIP LOCKED) \
     UPDATE belljar.runs r SET epoch = r.epoch + 1, node = $4 FROM picked \
     WHERE r.number = picked.number \
-    RETURNING r.id, r.tenant, r.epoch, r.last_seq, picked.node";
+    RETURNING r.id, r.tenant, r.epoch, r.last_seq";
 
 /// Runs of dead lives. An array, so that the plan looks at no run of the living.
 const CLAIM_DEAD: &str = "WITH picked AS ( \
-        SELECT number, node FROM belljar.runs \
+        SELECT number FROM belljar.runs \
         WHERE life = ANY (ARRAY(SELECT life FROM belljar.lives WHERE dead)) \
             AND life IS NOT NULL AND state = 'driven' \
         LIMIT $2 FOR UPDATE SKIP LOCKED) \
     UPDATE belljar.runs r SET epoch = r.epoch + 1, life = $1, node = $4 FROM picked \
     WHERE r.number = picked.number \
         AND EXISTS (SELECT FROM belljar.lives WHERE life = $1 AND NOT dead) \
-    RETURNING r.id, r.tenant, r.epoch, r.last_seq, picked.node";
+    RETURNING r.id, r.tenant, r.epoch, r.last_seq";
 
 /// Runs that are ready, one of each tenant after another.
 const CLAIM_READY: &str = "WITH picked AS ( \
-        SELECT number, node FROM belljar.runs WHERE state = 'ready' \
+        SELECT number FROM belljar.runs WHERE state = 'ready' \
         ORDER BY turn, number LIMIT $2 FOR UPDATE SKIP LOCKED) \
     UPDATE belljar.runs r SET epoch = r.epoch + 1, life = $1, node = $4, state = 'driven' FROM picked \
     WHERE r.number = picked.number \
         AND EXISTS (SELECT FROM belljar.lives WHERE life = $1 AND NOT dead) \
-    RETURNING r.id, r.tenant, r.epoch, r.last_seq, picked.node";
+    RETURNING r.id, r.tenant, r.epoch, r.last_seq";
 
 /// How a node takes part in a cluster.
 #[derive(Clone, Debug)]
@@ -241,12 +242,8 @@ impl Node {
         let id = run_id(row, 0)?;
         let (tenant, epoch) = (row.try_get(1)?, row.try_get(2)?);
         let last_seq = unsigned(row.try_get(3)?);
-        let before: Option<String> = row.try_get(4)?;
-        let files_are_here = before.is_none_or(|before| before == self.0.name);
         self.0.owned().insert(id.clone(), epoch);
-        let mut run = OwnedRun::new(self.clone(), id, tenant, epoch, last_seq);
-        run.files_are_here = files_are_here;
-        Ok(run)
+        Ok(OwnedRun::new(self.clone(), id, tenant, epoch, last_seq))
     }
 
     /// Ends this life. Other nodes take over its runs at once.

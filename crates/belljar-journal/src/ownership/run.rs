@@ -65,7 +65,6 @@ pub struct OwnedRun {
     claimed: i64,
     epoch: i64,
     pub(super) last_seq: u64,
-    pub(super) files_are_here: bool,
     /// There after an append of unknown outcome: how often the epoch may have been raised since.
     doubts: Option<i64>,
 }
@@ -79,7 +78,6 @@ impl OwnedRun {
             claimed: epoch,
             epoch,
             last_seq,
-            files_are_here: true,
             doubts: None,
         }
     }
@@ -107,12 +105,6 @@ impl OwnedRun {
     /// The last sequence number that is certain.
     pub fn last_seq(&self) -> u64 {
         self.last_seq
-    }
-
-    /// Whether files that a driver of this node has left of the run are of its last driver. False if another node has
-    /// driven it since.
-    pub fn files_are_here(&self) -> bool {
-        self.files_are_here
     }
 
     /// Appends events, all or none, and returns the last sequence number.

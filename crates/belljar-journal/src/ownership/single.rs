@@ -9,14 +9,14 @@ use crate::{AppendError, Error, NewEvent, RunId};
 
 /// Not from a life that lives, unless it is this one, which has dropped the run.
 const CLAIM: &str = "WITH picked AS ( \
-        SELECT number, node FROM belljar.runs r WHERE id = $2 AND (state IN ('ready', 'waits', 'stuck') \
+        SELECT number FROM belljar.runs r WHERE id = $2 AND (state IN ('ready', 'waits', 'stuck') \
             OR state = 'driven' AND (life = $1 OR EXISTS ( \
                 SELECT FROM belljar.lives l WHERE l.life = r.life AND dead))) \
         FOR UPDATE) \
     UPDATE belljar.runs r SET epoch = r.epoch + 1, life = $1, node = $3, state = 'driven' FROM picked \
     WHERE r.number = picked.number \
         AND EXISTS (SELECT FROM belljar.lives WHERE life = $1 AND NOT dead) \
-    RETURNING r.id, r.tenant, r.epoch, r.last_seq, picked.node";
+    RETURNING r.id, r.tenant, r.epoch, r.last_seq";
 
 const PLACE: &str = "SELECT r.node, l.life, l.node, l.address FROM belljar.runs r \
     LEFT JOIN belljar.lives l ON l.life = r.life AND NOT l.dead WHERE r.id = $1";
@@ -39,8 +39,8 @@ pub struct NodePlace {
 /// Where a run is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunPlace {
-    /// The name of the node that drove it last, which has its files.
-    pub files: Option<String>,
+    /// The name of the node that drove it last.
+    pub last: Option<String>,
     /// The node that drives it now, as far as anybody knows.
     pub driver: Option<NodePlace>,
 }
@@ -137,7 +137,7 @@ impl Node {
             let read = |row: PgRow| {
                 let life: Option<i64> = row.try_get(1)?;
                 Ok(RunPlace {
-                    files: row.try_get(0)?,
+                    last: row.try_get(0)?,
                     driver: life.map(|_| place(&row, 1)).transpose()?,
                 })
             };

@@ -1,4 +1,4 @@
--- The node that drove a run last: its files are there. None of a run that no node has driven.
+-- The node that drove a run last. None of a run that no node has driven.
 ALTER TABLE belljar.runs ADD COLUMN node text COLLATE "C";
 
 -- For lists of the runs of a tenant.

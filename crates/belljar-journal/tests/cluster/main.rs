@@ -14,6 +14,7 @@ mod checker;
 mod figures;
 mod history;
 mod node;
+mod orphans;
 mod ownership;
 #[path = "../postgres/mod.rs"]
 mod postgres;
@@ -21,6 +22,8 @@ mod proxy;
 mod random;
 mod single;
 mod store;
+#[path = "../weed/mod.rs"]
+mod weed;
 
 use campaign::Plan;
 

@@ -200,11 +200,6 @@ pub(super) async fn create(
         transfer = Some(service.admission.transfer(&caller.tenant)?);
     }
     let files = files(&service, &caller, asked.files).await?;
-    for (name, contents) in files {
-        let file = admitted.agent.file(&name, contents).await;
-        start.files.push(file.map_err(fault)?);
-    }
-    drop(transfer);
     let id = match (earlier, key) {
         // The service died before it could begin.
         (Some(id), _) => id,
@@ -220,6 +215,13 @@ pub(super) async fn create(
             id
         }
     };
+    // Its files come after the key: an id that is forgotten with its key has no younger ones.
+    let admitted = admitted.for_run(&id);
+    for (name, contents) in files {
+        let file = admitted.agent.file(&name, contents).await;
+        start.files.push(file.map_err(fault)?);
+    }
+    drop(transfer);
     runs.start(admitted, id.clone(), start, None).await?;
     accepted(&service, &caller, &id).await
 }

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use belljar_agent::{notebook, page, script};
+use belljar_agent::{RunError, notebook, page, script};
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 
@@ -19,7 +19,7 @@ use super::sessions::{Interrupted, Nothing};
 use crate::body::{Json, Named, Query};
 use crate::problem::{Code, Problem};
 use crate::run_stream;
-use crate::runs::{Recorded, fault, other_node};
+use crate::runs::{Recorded, fault};
 use crate::service::{Caller, Service};
 
 /// Shows a run: its state, pending approvals and result.
@@ -169,21 +169,22 @@ pub(super) async fn open_artifact(recorded: &Recorded, path: &str) -> Result<(Fi
         Problem::new(Code::FileNotFound, detail)
     };
     // What is not named by the run is not looked for.
-    let made = recorded.run.ending().map(|ending| &ending.artifacts);
-    if !made.is_some_and(|made| made.iter().any(|artifact| artifact.path == path)) {
+    let ending = recorded.run.ending().ok_or_else(not_found)?;
+    if !ending.artifacts.iter().any(|made| made.path == path) {
         return Err(not_found());
     }
-    if let Some(node) = &recorded.files_on {
-        return Err(other_node(node));
-    }
-    let file = recorded.directory.artifacts(&recorded.id).join(path);
-    let opened = tokio::fs::File::open(file).await.map_err(|error| {
-        tracing::warn!(%error, "cannot open a file of a run");
-        not_found()
+    let files = recorded.directory.artifact_files(&recorded.id);
+    let opened = files.open(ending, path).await;
+    let opened = opened.map_err(|error| match error {
+        RunError::Journal(_) if error.storage_fault().is_some() => fault(error),
+        error => {
+            tracing::warn!(%error, "cannot open a file of a run");
+            not_found()
+        }
     })?;
-    let size = opened.metadata().await.map(|metadata| metadata.len());
+    let size = opened.metadata().map(|metadata| metadata.len());
     let size = size.map_err(|error| Problem::io("cannot read a file of a run", error))?;
-    Ok((opened.into_std().await, size))
+    Ok((opened, size))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -226,7 +227,7 @@ pub(super) async fn export(
     let recorded = service.runs.read(&caller.tenant, &id).await?;
     // It is made in memory.
     let _transfer = service.admission.transfer(&caller.tenant)?;
-    let (events, blobs) = (&recorded.events, recorded.directory.blobs());
+    let (events, blobs) = (&recorded.events, &recorded.blobs());
     let (text, ending, kind) = match asked.format {
         Format::Ipynb => {
             let text = notebook(events, blobs).await.map(|value| value.to_string());

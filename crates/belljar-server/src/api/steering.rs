@@ -14,6 +14,7 @@ use super::run_create::{BudgetAsked, PolicyAsked, accepted, check_policy, check_
 use super::run_views::RunView;
 use crate::body::{Json, Named};
 use crate::problem::{Code, Problem};
+use crate::runs::fault;
 use crate::service::{Caller, Service};
 
 /// Raises the budget of a run, at most to the service's maximum.
@@ -188,8 +189,10 @@ async fn go_on_from(
         check_task(&task)?;
         start.task = task;
     }
-    let admitted = runs.admit(&caller.tenant, &mut start).await?;
     let id = runs.new_id()?;
+    let admitted = runs.admit(&caller.tenant, &mut start).await?.for_run(&id);
+    let copied = admitted.agent.copy_files(&parent, &start.files).await;
+    copied.map_err(fault)?;
     let parent = Some((&parent, step));
     runs.start(admitted, id.clone(), start, parent).await?;
     accepted(service, caller, &id).await

@@ -124,7 +124,7 @@ pub(super) async fn page(
     for step in &mut steps {
         for (call, outcome) in step.calls.iter_mut().zip(&step.outcomes) {
             if let Some(outcome) = outcome {
-                call.outcome = Some(read(outcome, recorded.directory.blobs()).await?);
+                call.outcome = Some(read(outcome, &recorded.blobs()).await?);
             }
         }
     }

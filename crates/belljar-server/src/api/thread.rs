@@ -176,10 +176,12 @@ pub(super) async fn again(
         check_task(&task)?;
         start.task = task;
     }
-    let admitted = runs.admit(&caller.tenant, &mut start).await?;
-    // From here on nothing is swept: the files of a run that is still there stay.
-    runs.find(&caller.tenant, &id).await?;
     let new = runs.new_id()?;
+    let admitted = runs.admit(&caller.tenant, &mut start).await?.for_run(&new);
+    // From here on nothing is swept: the files of a run that is still there stay.
+    let (again, _) = runs.find(&caller.tenant, &id).await?;
+    let copied = admitted.agent.copy_files(&again, &start.files).await;
+    copied.map_err(fault)?;
     let parent = parent.as_ref().map(|(run, step)| (run, Some(*step)));
     runs.start(admitted, new.clone(), start, parent).await?;
     accepted(&service, &caller, &new).await

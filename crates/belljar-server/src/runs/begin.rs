@@ -12,7 +12,6 @@ use tokio::sync::OwnedRwLockReadGuard;
 use super::{Runs, fault};
 use crate::accounts::exceeded;
 use crate::admission::Permit;
-use crate::object_snapshots::blobs;
 use crate::problem::Problem;
 use crate::tenants::{Quota, TenantName};
 
@@ -32,6 +31,14 @@ pub(crate) struct Admitted {
     permits: RunPermits,
 }
 
+impl Admitted {
+    /// For the run with this id, before its files are stored.
+    pub(crate) fn for_run(mut self, id: &RunId) -> Self {
+        self.agent = self.agent.for_run(id);
+        self
+    }
+}
+
 impl Runs {
     /// Disk use of a tenant: runs, hibernated sessions, uploads and downloads.
     pub(crate) async fn disk_bytes(&self, tenant: &TenantName) -> Result<u64, Problem> {
@@ -41,9 +48,8 @@ impl Runs {
             size.map_err(|error| Problem::internal("cannot read the size of runs", error))?;
         let mut stored = 0;
         if let Some(objects) = &self.objects {
-            let listed = blobs(objects, tenant.as_str())
-                .list(|_, bytes| stored += bytes)
-                .await;
+            let objects = self.objects_of(objects, tenant);
+            let listed = objects.list(|_, bytes| stored += bytes).await;
             listed.map_err(|error| fault(error.into()))?;
         }
         Ok(self.admission.set_runs_bytes(tenant, size + stored))

@@ -1,20 +1,27 @@
 //! Runs of a cluster: claimed by this node, released by it, and looked for on others.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use belljar_agent::RunError;
+use belljar_agent::{RunError, RunsDirectory};
 use belljar_journal::{Membership, NodePlace, OwnedRun, RunId, RunState};
 
 use super::drive::LetGo;
 use super::go_on::AGAIN;
 use super::reach::Model;
-use super::{Runs, fault, other_node};
+use super::{Runs, fault, objects_of_runs, other_node};
 use crate::lock::lock;
 use crate::problem::Problem;
 use crate::tenants::TenantName;
 
 /// The most runs that are claimed at once, so that other nodes get some as well.
 const CLAIM: usize = 8;
+
+/// The age of objects of a run that doesn't exist and never will: an id is repeated for a day at most, with the
+/// idempotency key of its request, and a run begins within an hour of its first object.
+const ORPHANED: Duration = Duration::from_hours(48);
+
+const EACH_DAY: Duration = Duration::from_hours(24);
 
 impl Runs {
     /// Claims runs of dead nodes, and those that are ready, and drives them: over all lives of this node.
@@ -159,20 +166,16 @@ impl Runs {
         membership.is_none_or(|membership| membership.node().may_act())
     }
 
-    /// Whether another node drives a run, and which other node has its files.
-    pub(super) async fn elsewhere(&self, id: &RunId) -> Result<(bool, Option<String>), Problem> {
+    /// The other node that drives a run.
+    pub(super) async fn elsewhere(&self, id: &RunId) -> Result<Option<NodePlace>, Problem> {
         let Some(membership) = &self.membership else {
-            return Ok((false, None));
+            return Ok(None);
         };
         let node = membership.node();
         let place = node.place(id).await;
-        let Some(place) = place.map_err(|error| fault(error.into()))? else {
-            return Ok((false, None));
-        };
-        let driven = place
-            .driver
-            .is_some_and(|driver| driver.name != node.name());
-        Ok((driven, place.files.filter(|files| files != node.name())))
+        let place = place.map_err(|error| fault(error.into()))?;
+        let driver = place.and_then(|place| place.driver);
+        Ok(driver.filter(|driver| driver.name != node.name()))
     }
 
     /// Another node by its name: nothing if nobody knows one, and nothing within if it does not live.
@@ -194,42 +197,51 @@ impl Runs {
         Ok(Some(found))
     }
 
-    /// The other node that drives a run.
+    /// The same for a text that may be no id.
     pub(crate) async fn driver_elsewhere(&self, id: &str) -> Result<Option<NodePlace>, Problem> {
-        let (Some(membership), Ok(id)) = (&self.membership, id.parse::<RunId>()) else {
-            return Ok(None);
-        };
-        let node = membership.node();
-        let place = node.place(&id).await;
-        let place = place.map_err(|error| fault(error.into()))?;
-        let driver = place.and_then(|place| place.driver);
-        Ok(driver.filter(|driver| driver.name != node.name()))
-    }
-
-    /// The other node that has the files of a run, if it lives.
-    pub(crate) async fn files_elsewhere(&self, id: &str) -> Result<Option<NodePlace>, Problem> {
-        let Ok(id) = id.parse::<RunId>() else {
-            return Ok(None);
-        };
-        match self.elsewhere(&id).await? {
-            (_, Some(name)) => Ok(self.find_node(&name).await?.flatten()),
-            _ => Ok(None),
+        match id.parse() {
+            Ok(id) => self.elsewhere(&id).await,
+            Err(_) => Ok(None),
         }
     }
 
     /// Refuses what only the node can do that drives a run.
     pub(super) async fn check_not_elsewhere(&self, id: &RunId) -> Result<(), Problem> {
         match self.elsewhere(id).await? {
-            (true, Some(name)) => Err(other_node(&name)),
-            _ => Ok(()),
+            Some(node) => Err(other_node(&node.name)),
+            None => Ok(()),
         }
     }
 
-    /// Refuses what only the node can do that has the files of a run, as long as it lives.
-    pub(super) async fn check_files_here(&self, id: &RunId) -> Result<(), Problem> {
-        match self.files_elsewhere(id.as_str()).await? {
-            Some(node) => Err(other_node(&node.name)),
-            None => Ok(()),
+    /// Removes what a deleted run has in the object store, behind the answer to the client.
+    pub(super) fn remove_objects(&self, directory: RunsDirectory, id: RunId) {
+        let abandon = self.abandon.clone();
+        self.tasks.spawn(async move {
+            tokio::select! {
+                removed = directory.remove_objects(&id) => {
+                    if let Err(error) = removed {
+                        tracing::warn!(run = %id, %error, "objects of a deleted run stay until they are orphans");
+                    }
+                }
+                () = abandon.cancelled() => {}
+            }
+        });
+    }
+
+    /// Removes objects of runs that don't exist: of one whose node died while it was deleted, or before it began, or of
+    /// a driver that was too late.
+    pub(super) async fn remove_orphans(&self, membership: &Membership) {
+        let Some(objects) = &self.objects else { return };
+        let objects = objects_of_runs(objects);
+        loop {
+            match membership.node().remove_orphans(&objects, ORPHANED).await {
+                Ok(0) => {}
+                Ok(count) => tracing::info!(count, "removed objects of runs that do not exist"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot remove objects of runs that do not exist");
+                }
+            }
+            tokio::time::sleep(EACH_DAY).await;
         }
     }
 }

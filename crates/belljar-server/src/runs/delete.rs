@@ -28,7 +28,6 @@ impl Runs {
             let detail = "cancel the run, and delete it when it has ended";
             return Err(Problem::new(Code::RunNotEnded, detail));
         }
-        self.check_files_here(&id).await?;
         let until = Instant::now() + PATIENCE;
         // Files first: that makes space, where the rest needs some.
         let held = loop {
@@ -50,6 +49,10 @@ impl Runs {
         let removed = directory.journal().remove(&id).await;
         removed.map_err(|error| half_done(fault(error.into())))?;
         drop(held);
+        if self.membership.is_some() {
+            self.remove_objects(directory, id);
+            return Ok(());
+        }
         lock(&self.unswept).insert(tenant.clone());
         self.sweep(tenant);
         Ok(())

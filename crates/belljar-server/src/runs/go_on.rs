@@ -29,7 +29,9 @@ impl Runs {
             let stop = runs.leave.clone();
             let work = async {
                 match &runs.membership {
-                    Some(membership) => runs.claim_all(membership).await,
+                    Some(membership) => {
+                        tokio::join!(runs.claim_all(membership), runs.remove_orphans(membership));
+                    }
                     None => runs.resume_all().await,
                 }
             };

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use belljar_agent::{Agent, ExitReason, Run, RunError, RunEvent, RunsDirectory, read_events};
-use belljar_journal::{Journal, Membership, Objects, RunId};
+use belljar_journal::{Blobs, Journal, Membership, Objects, RunId};
 use belljar_sandbox::protocol::SetBy;
 use belljar_sandbox::{Checkpoints, EngineSet, Network, SessionOptions};
 use tokio::sync::{OwnedSemaphorePermit, RwLock, Semaphore};
@@ -28,7 +28,6 @@ use tokio_util::task::TaskTracker;
 use crate::admission::Admission;
 use crate::lock::lock;
 use crate::node::random_hex;
-use crate::object_snapshots::blobs;
 use crate::options::{OfferedModel, RunsOptions, ServerOptions};
 use crate::problem::{Code, Problem};
 use crate::tenants::TenantName;
@@ -82,8 +81,6 @@ pub(crate) struct Recorded {
     pub(crate) last: u64,
     /// Whether something drove it before it was read. One that ends meanwhile was not interrupted.
     pub(crate) was_driven: bool,
-    /// The other node that has its files.
-    pub(crate) files_on: Option<String>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -148,7 +145,7 @@ impl Runs {
         }
         let path = self.directory.join(tenant.as_str());
         let objects = self.objects.as_ref();
-        let objects = objects.map(|objects| blobs(objects, tenant.as_str()));
+        let objects = objects.map(|objects| self.objects_of(objects, tenant));
         let opened = match (&self.membership, objects) {
             (Some(membership), Some(objects)) => {
                 let membership = membership.clone();
@@ -159,6 +156,15 @@ impl Runs {
         let opened = opened.map_err(fault)?;
         known.insert(tenant.clone(), opened.clone());
         Ok(opened)
+    }
+
+    /// What the runs of a tenant have in the object store: in a cluster, each has its own.
+    fn objects_of(&self, objects: &Objects, tenant: &TenantName) -> Objects {
+        let objects = match &self.membership {
+            Some(_) => objects_of_runs(objects),
+            None => objects.below("blobs"),
+        };
+        objects.below(tenant.as_str())
     }
 
     /// A run of this tenant. That of another is as one that is not there.
@@ -191,8 +197,7 @@ impl Runs {
         };
         let permit = readers.acquire_owned().await;
         let permit = permit.map_err(|error| Problem::internal("a place to read", error))?;
-        let (driven_elsewhere, files_on) = self.elsewhere(&id).await?;
-        let was_driven = self.is_driven(&id) || driven_elsewhere;
+        let was_driven = self.is_driven(&id) || self.elsewhere(&id).await?.is_some();
         let read = read_events(directory.journal(), &id).await;
         let (mut events, last) = read.map_err(fault)?;
         events.iter_mut().for_each(for_clients);
@@ -204,7 +209,6 @@ impl Runs {
             run,
             last,
             was_driven,
-            files_on,
             _permit: permit,
         })
     }
@@ -271,9 +275,21 @@ impl Runs {
     }
 }
 
-/// Another node has a run, or its files.
+/// Objects of the runs of a cluster: `TENANT/RUN/…`.
+fn objects_of_runs(objects: &Objects) -> Objects {
+    objects.below("runs")
+}
+
+/// Another node drives a run.
 pub(crate) fn other_node(name: &str) -> Problem {
     Problem::new(Code::OtherNode, format!("it is on node `{name}`"))
+}
+
+impl Recorded {
+    /// Its large values.
+    pub(crate) fn blobs(&self) -> Blobs {
+        self.directory.blobs(&self.id)
+    }
 }
 
 /// The last event of a run.

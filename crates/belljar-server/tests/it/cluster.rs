@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use belljar_journal::Objects;
 use belljar_server::{ClusterOptions, Scope, ServerError, ServerOptions, Tenants};
 use belljar_test_model::{Scripted, ScriptedModel};
-use serde_json::json;
+use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::postgres;
 use crate::runs::{answer, code, offering};
 use crate::socket::Socket;
 use crate::support::{Ask as _, Client, World, bare, soon, world_in};
-use crate::weed;
+use crate::weed::{self, proxy::Network, proxy::Proxy};
 
 /// What the nodes of a test share.
 struct Cluster {
@@ -44,6 +44,16 @@ impl Cluster {
 
     async fn node(&self) -> World {
         world_in(tempfile::tempdir().unwrap(), self.options()).await
+    }
+
+    /// What a run has in the object store.
+    async fn objects_of(&self, run: &str) -> Vec<String> {
+        let run = format!("/{}/", run.rsplit('/').next().unwrap());
+        let mut names = Vec::new();
+        let see = |name: &str, _| names.push(name.to_owned());
+        self.objects.below("runs").list(see).await.unwrap();
+        names.retain(|name| name.contains(&run));
+        names
     }
 
     async fn sql(&self, statement: &str) {
@@ -113,21 +123,174 @@ async fn a_run_of_another_node_is_read_here_and_controlled_there() {
     assert_eq!(numbers, (1..=last).collect::<Vec<_>>());
     let continued = here.events(&run, 3).await.rest().await;
     assert_eq!(continued, all[3..]);
-    // Blobs are everywhere, files are not.
+    // Blobs and files are everywhere.
     other.get(&format!("{run}/steps")).with(200).await;
     other.get(&format!("{run}/export")).with(200).await;
     let file = format!("{run}/artifacts/made.txt");
-    let elsewhere = other.get(&file).header("x-belljar-node", "1");
-    elsewhere.problem(409, "other_node").await;
     for client in [&here, &other] {
-        let file = client.get(&file).with(200).await;
+        let file = client.get(&file).header("x-belljar-node", "1");
+        let file = file.with(200).await;
         assert_eq!(file.text().await.unwrap(), "x");
     }
     stranger.get(&file).problem(404, "run_not_found").await;
     stranger.delete(&run).problem(404, "run_not_found").await;
+    let stored = cluster.objects_of(&run).await;
+    assert!(!stored.is_empty());
     other.delete(&run).with(204).await;
     here.get(&run).problem(404, "run_not_found").await;
+    soon(async || cluster.objects_of(&run).await.is_empty()).await;
     two.ends().await;
+    one.ends().await;
+}
+
+/// A run has all that it needs of the one that it continues, on each node: its session, its files, its code.
+#[tokio::test]
+async fn a_follow_up_on_another_node_has_the_session_and_outlives_its_parent() {
+    let script = [
+        code("x = len(open('given.txt').read())\nprint(x, 6 * 7)"),
+        answer("It is 42."),
+        code("print(x + 1, open('given.txt').read())"),
+        answer("It is 6."),
+        code("print(open('given.txt').read(), 6 * 7)"),
+        answer("It is 42."),
+    ];
+    let cluster = Cluster::new(postgres::database(), script);
+    let (one, two) = (cluster.node().await, cluster.node().await);
+    let here = one.client_with("a", &BOTH).await;
+    let other = two.client_by(here.key.clone());
+    let file = json!({"name": "given.txt", "contents": "Z2l2ZW4="});
+    let run = json!({"task": "Read.", "files": [file]});
+    let parent = here.start(run).await;
+    here.until(&parent, "answered").await;
+    one.ends().await;
+    let follow = other.post(
+        &format!("{parent}/follow-up"),
+        json!({"task": "And one more?"}),
+    );
+    let child = follow.json_with(202).await;
+    let child = format!("/v1/runs/{}", child["id"].as_str().unwrap());
+    other.until(&child, "answered").await;
+    let events = other.events(&child, 0).await.rest().await;
+    let started = events.iter().find(|event| event.kind == "session_started");
+    assert_eq!(started.unwrap().data["cells"], 1, "{started:?}");
+    // It has the last session of its own alone.
+    let sessions = async |run: &str| {
+        let mut names = cluster.objects_of(run).await;
+        names.retain(|name| name.contains("/sessions/"));
+        names.len()
+    };
+    soon(async || sessions(&child).await == 1).await;
+    assert_eq!(sessions(&parent).await, 1);
+
+    let again = other.post(&format!("{parent}/again"), json!({}));
+    let again = again.json_with(202).await;
+    let again = format!("/v1/runs/{}", again["id"].as_str().unwrap());
+    other.until(&again, "answered").await;
+
+    other.delete(&parent).with(204).await;
+    soon(async || cluster.objects_of(&parent).await.is_empty()).await;
+    for run in [child, again] {
+        other.get(&format!("{run}/steps")).with(200).await;
+        other.get(&format!("{run}/export")).with(200).await;
+    }
+    two.ends().await;
+}
+
+/// A saved session that is not what was saved costs the variables, never the run.
+#[tokio::test]
+async fn a_damaged_session_of_a_run_costs_its_variables_alone() {
+    let script = [
+        code("x = 6 * 7\nprint(x)"),
+        code("print('x' in globals(), 6 * 7)"),
+        answer("It is 42."),
+    ];
+    let cluster = Cluster::new(postgres::database(), script);
+    let (one, two) = (cluster.node().await, cluster.node().await);
+    let here = one.client_with("a", &BOTH).await;
+    let other = two.client_by(here.key.clone());
+    let run = here.waiting_run().await;
+    let waits_for = async |client: &Client| {
+        let shown = client.get(&run).json_with(200).await;
+        shown["waits_for"][0].clone()
+    };
+    let decision = |approval: &Value| {
+        let path = format!("{run}/approvals/{}", approval["id"].as_str().unwrap());
+        let decision = json!({"hash": approval["hash"], "decision": {"kind": "accept"}});
+        (path, decision)
+    };
+    let first = waits_for(&here).await;
+    let (path, body) = decision(&first);
+    here.post(&path, body).with(204).await;
+    soon(async || {
+        let next = waits_for(&here).await;
+        !next.is_null() && next["id"] != first["id"]
+    })
+    .await;
+    let (path, body) = decision(&waits_for(&here).await);
+    one.ends().await;
+    let stored = cluster.objects_of(&run).await;
+    let mut sessions = stored.iter().filter(|name| name.contains("/sessions/"));
+    let runs = cluster.objects.below("runs");
+    runs.put(sessions.next().unwrap(), "damaged").await.unwrap();
+    assert_eq!(sessions.next(), None);
+    soon(async || {
+        let decided = other.post(&path, body.clone()).send().await.unwrap();
+        decided.status() == 204
+    })
+    .await;
+    other.until(&run, "answered").await;
+    let events = other.events(&run, 0).await.rest().await;
+    let started = events
+        .iter()
+        .filter(|event| event.kind == "session_started");
+    let cells: Vec<&Value> = started.map(|event| &event.data["cells"]).collect();
+    assert_eq!(cells, [0, 0]);
+    let mut outputs = events
+        .iter()
+        .filter_map(|event| event.data["result"]["cell"]["output"].as_str());
+    assert_eq!(outputs.next_back(), Some("False 42\n"));
+    two.ends().await;
+}
+
+/// J2: a run whose object store fails waits for it, and has its variables and all of its events then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn waits_a_run_outlives_a_store_that_fails() {
+    let proxy = Proxy::start(weed::port()).await;
+    let script = [
+        code("x = 6 * 7\nprint(x)"),
+        code("print(x + 1)").slow_first_byte(Duration::from_secs(2)),
+        code("print(x + 1)"),
+        answer("It is 43."),
+    ];
+    let mut cluster = Cluster::new(postgres::database(), script);
+    cluster.objects = weed::open(&weed::address(&weed::prefix(), proxy.port));
+    let one = cluster.node().await;
+    let client = one.client_with("a", &BOTH).await;
+    let run = client.start(json!({"task": "And one more?"})).await;
+    soon(async || cluster.model.requests().len() == 2).await;
+    proxy.set(Network::Fails);
+    // The cell ran, and its outcome could not be stored.
+    soon(async || {
+        let shown = client.get(&run).json_with(200).await;
+        shown["state"] == "interrupted" || shown["events"].as_u64() >= Some(12)
+    })
+    .await;
+    let before = client.get(&run).json_with(200).await["events"].as_u64();
+    let before = usize::try_from(before.unwrap()).unwrap();
+    let mut stream = client.events(&run, 0).await;
+    let mut first = Vec::new();
+    for _ in 0..before {
+        first.push(stream.next().await.unwrap());
+    }
+    proxy.set(Network::Works);
+    until_answered(&client, &run).await;
+    let events = client.events(&run, 0).await.rest().await;
+    assert_eq!(events[..before], first);
+    let outputs: Vec<&str> = events
+        .iter()
+        .filter_map(|event| event.data["result"]["cell"]["output"].as_str())
+        .collect();
+    assert_eq!(outputs.last(), Some(&"43\n"), "{outputs:?}");
     one.ends().await;
 }
 

@@ -215,6 +215,53 @@ fn waits_a_run_survives_its_node() {
     third.stop();
 }
 
+/// A run keeps its variables and the files of its workspace, and an ended one its artifacts, when their node is killed.
+#[test]
+fn waits_a_run_that_moves_keeps_its_variables_and_files() {
+    let cluster = Cluster::new([
+        code("open('first.txt', 'w').write('of the first node')\nprint(6 * 7)"),
+        Scripted::text("FINAL: It is 42."),
+        code("x = 6 * 7\nopen('kept.txt', 'w').write('kept')\nprint(x)"),
+        Scripted::text("FINAL: It is 42.").slow_first_byte(Duration::from_mins(5)),
+        code("print(x + 1, open('kept.txt').read())"),
+        Scripted::text("FINAL: It is 43."),
+    ]);
+    let mut first = cluster.node();
+    let key = first.key();
+    let second = cluster.node();
+    let ended = first.start_run(&key);
+    first.until(&key, &ended, "the end", |view| view["state"] == "answered");
+    let moved = first.start_run(&key);
+    second.until(&key, &moved, "the second request", |_| {
+        cluster.model.requests().len() == 4
+    });
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    second.until(&key, &moved, "the end", |view| view["state"] == "answered");
+
+    let events = events(&second.get(&key, &format!("{moved}/events")));
+    let of_kind = |kind: &'static str| {
+        let events = events.iter().map(|(_, event)| event);
+        let found: Vec<&Value> = events.filter(|event| event["kind"] == kind).collect();
+        found
+    };
+    let sessions = of_kind("session_started");
+    let cells: Vec<&Value> = sessions.iter().map(|event| &event["cells"]).collect();
+    assert_eq!(cells, [0, 1], "{sessions:#?}");
+    let results = of_kind("call_ended");
+    let last = &results.last().unwrap()["result"]["cell"];
+    assert_eq!(last["output"], "43 kept\n", "{results:#?}");
+    for (run, name, contents) in [
+        (&ended, "first.txt", "of the first node"),
+        (&moved, "kept.txt", "kept"),
+    ] {
+        let artifact = second.get(&key, &format!("{run}/artifacts/{name}"));
+        assert!(artifact.starts_with("HTTP/1.1 200 "), "{artifact}");
+        assert!(artifact.ends_with(contents), "{artifact}");
+    }
+    second.stop();
+}
+
 /// A node that stops in order gives its runs up at once; it finds what the others did when it starts again.
 #[test]
 fn a_node_that_stops_gives_its_runs_up() {

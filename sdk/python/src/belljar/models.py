@@ -345,6 +345,11 @@ class CallResult(Model):
     cell: CellResult | None = None
     """The cell that ran, for a call of `python`."""
 
+    session: BlobRef | None = None
+    """Where the session is saved as it was after the call, in a cluster. If a call may have changed it and there is
+    none, it was not saved.
+    """
+
     took_ms: int | None = None
     """How long it took."""
 
@@ -989,6 +994,9 @@ class Ending(Model):
     artifacts: list[Artifact] = Field(default_factory=list)
     """Files that the run made."""
 
+    contents: dict[str, Any] | None = None
+    """The contents of these files by path, in a cluster. Elsewhere they are in a directory of the run."""
+
     not_kept: list[NotKept] | None = None
     """Files that it made, or that its answer names, and that could not be kept: the first ones."""
 
@@ -1507,6 +1515,9 @@ class Parent(Model):
     kept_cells: int | None = None
     """How many cells had run in its saved session; 0 if none was saved."""
 
+    session: BlobRef | None = None
+    """Where that session is saved, in a cluster."""
+
     code: BlobRef | None = None
     """The code of the cells that made its session, in a list: run again if no session was saved."""
 
@@ -2022,6 +2033,9 @@ class SessionStartedRunEvent(Model):
     manifest: list[NameInfo]
     """Its manifest."""
 
+    session: BlobRef | None = None
+    """Where it is saved, in a cluster."""
+
 
 class RolledBackRunEvent(Model):
     """Loop detection rolled the run back to before a step."""
@@ -2036,6 +2050,9 @@ class RolledBackRunEvent(Model):
 
     manifest: list[NameInfo]
     """The manifest after it, if it was read."""
+
+    session: BlobRef | None = None
+    """Where the session is saved as it was after it, in a cluster."""
 
 
 class StoppedRunEvent(Model):

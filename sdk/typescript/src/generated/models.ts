@@ -206,6 +206,11 @@ export interface components {
             /** @description The cell that ran, for a call of `python`. */
             cell?: components["schemas"]["CellResult"] | null;
             /**
+             * @description Where the session is saved as it was after the call, in a cluster. If a call may have changed it and there is
+             *     none, it was not saved.
+             */
+            session?: components["schemas"]["BlobRef"] | null;
+            /**
              * Format: uint64
              * @description How long it took.
              * @default 0
@@ -797,6 +802,10 @@ export interface components {
              * @default []
              */
             artifacts: components["schemas"]["Artifact"][];
+            /** @description The contents of these files by path, in a cluster. Elsewhere they are in a directory of the run. */
+            contents?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
             /** @description Files that it made, or that its answer names, and that could not be kept: the first ones. */
             notKept?: components["schemas"]["NotKept"][];
             /**
@@ -1456,6 +1465,8 @@ export interface components {
              * @default 0
              */
             keptCells: number;
+            /** @description Where that session is saved, in a cluster. */
+            session?: components["schemas"]["BlobRef"] | null;
             /** @description The code of the cells that made its session, in a list: run again if no session was saved. */
             code?: components["schemas"]["BlobRef"] | null;
             /** @description Names of files that its saved session lacks: they are new, or have new contents. */
@@ -1936,6 +1947,8 @@ export interface components {
             cells: number;
             /** @description Its manifest. */
             manifest: components["schemas"]["NameInfo"][];
+            /** @description Where it is saved, in a cluster. */
+            session?: components["schemas"]["BlobRef"] | null;
         } | {
             /** @constant */
             kind: "rolled_back";
@@ -1948,6 +1961,8 @@ export interface components {
             restored: boolean;
             /** @description The manifest after it, if it was read. */
             manifest: components["schemas"]["NameInfo"][];
+            /** @description Where the session is saved as it was after it, in a cluster. */
+            session?: components["schemas"]["BlobRef"] | null;
         } | {
             /** @constant */
             kind: "stopped";

@@ -7,7 +7,8 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "shown": "ShownSubject"
   },
   "CallResult": {
-    "cell": "CellResult"
+    "cell": "CellResult",
+    "session": "BlobRef"
   },
   "CallView": {
     "outcome": "Outcome"
@@ -61,6 +62,7 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "reason": "ExitReason",
     "evidence": "Evidence",
     "artifacts": "Artifact",
+    "contents": "*BlobRef",
     "not_kept": "NotKept"
   },
   "Event.display": {
@@ -139,6 +141,7 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
   },
   "Parent": {
     "manifest": "NameInfo",
+    "session": "BlobRef",
     "code": "BlobRef"
   },
   "Problem": {
@@ -198,15 +201,18 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "branches": "Branch"
   },
   "RunEvent.session_started": {
-    "manifest": "NameInfo"
+    "manifest": "NameInfo",
+    "session": "BlobRef"
   },
   "RunEvent.rolled_back": {
-    "manifest": "NameInfo"
+    "manifest": "NameInfo",
+    "session": "BlobRef"
   },
   "RunEvent.ended": {
     "reason": "ExitReason",
     "evidence": "Evidence",
     "artifacts": "Artifact",
+    "contents": "*BlobRef",
     "not_kept": "NotKept"
   },
   "RunPage": {

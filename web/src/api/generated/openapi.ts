@@ -1330,6 +1330,11 @@ export interface components {
             /** @description The cell that ran, for a call of `python`. */
             cell?: components["schemas"]["CellResult"] | null;
             /**
+             * @description Where the session is saved as it was after the call, in a cluster. If a call may have changed it and there is
+             *     none, it was not saved.
+             */
+            session?: components["schemas"]["BlobRef"] | null;
+            /**
              * Format: uint64
              * @description How long it took.
              * @default 0
@@ -1921,6 +1926,10 @@ export interface components {
              * @default []
              */
             artifacts: components["schemas"]["Artifact"][];
+            /** @description The contents of these files by path, in a cluster. Elsewhere they are in a directory of the run. */
+            contents?: {
+                [key: string]: components["schemas"]["BlobRef"];
+            };
             /** @description Files that it made, or that its answer names, and that could not be kept: the first ones. */
             not_kept?: components["schemas"]["NotKept"][];
             /**
@@ -2580,6 +2589,8 @@ export interface components {
              * @default 0
              */
             kept_cells: number;
+            /** @description Where that session is saved, in a cluster. */
+            session?: components["schemas"]["BlobRef"] | null;
             /** @description The code of the cells that made its session, in a list: run again if no session was saved. */
             code?: components["schemas"]["BlobRef"] | null;
             /** @description Names of files that its saved session lacks: they are new, or have new contents. */
@@ -3060,6 +3071,8 @@ export interface components {
             cells: number;
             /** @description Its manifest. */
             manifest: components["schemas"]["NameInfo"][];
+            /** @description Where it is saved, in a cluster. */
+            session?: components["schemas"]["BlobRef"] | null;
         } | {
             /** @constant */
             kind: "rolled_back";
@@ -3072,6 +3085,8 @@ export interface components {
             restored: boolean;
             /** @description The manifest after it, if it was read. */
             manifest: components["schemas"]["NameInfo"][];
+            /** @description Where the session is saved as it was after it, in a cluster. */
+            session?: components["schemas"]["BlobRef"] | null;
         } | {
             /** @constant */
             kind: "stopped";

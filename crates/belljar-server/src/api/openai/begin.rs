@@ -56,13 +56,17 @@ impl NewRun {
             let most = u32::try_from(most).unwrap_or(u32::MAX);
             start.max_tokens = start.max_tokens.min(most);
         }
-        let admitted = runs.admit(&caller.tenant, &mut start).await?;
+        let id = runs.new_id()?;
+        let admitted = runs.admit(&caller.tenant, &mut start).await?.for_run(&id);
+        if let Some(parent) = &parent {
+            let copied = admitted.agent.copy_files(parent, &start.files).await;
+            copied.map_err(fault)?;
+        }
         for (name, contents) in self.files {
             let file = admitted.agent.file(&name, contents).await.map_err(fault)?;
             start.files.retain(|known| known.name != name);
             start.files.push(file);
         }
-        let id = runs.new_id()?;
         let parent = parent.as_ref().map(|parent| (parent, None));
         runs.start(admitted, id.clone(), start, parent).await?;
         Ok(id)

@@ -122,7 +122,7 @@ async fn run_files(recorded: &Recorded) -> Result<Vec<GivenFile>, Problem> {
         return Err(too_much());
     }
     for file in unchanged {
-        let contents = recorded.directory.blobs().get(&file.contents).await;
+        let contents = recorded.blobs().get(&file.contents).await;
         files.push((
             file.name.clone(),
             contents.map_err(|error| fault(error.into()))?,

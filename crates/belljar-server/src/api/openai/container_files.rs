@@ -284,7 +284,7 @@ pub(super) async fn content(
             let given = recorded.run.start().map_or(&[][..], |start| &start.files);
             let given = given.iter().find(|given| given.name == path);
             let given = given.ok_or_else(|| not_found(&file))?;
-            let contents = recorded.directory.blobs().get(&given.contents).await;
+            let contents = recorded.blobs().get(&given.contents).await;
             let contents = contents.map_err(|error| fault(error.into()))?;
             return Ok(to_save(Body::from(contents), &name, kind));
         }

@@ -42,8 +42,8 @@ impl Follower {
     }
 
     /// Large values of the run.
-    pub(super) fn blobs(&self) -> &Blobs {
-        self.directory.blobs()
+    pub(super) fn blobs(&self) -> Blobs {
+        self.directory.blobs(&self.id)
     }
 
     /// The next event; none after the last one. What is dropped half done is begun again.

@@ -255,7 +255,7 @@ async fn whole(
     mut attended: Option<Attended>,
 ) -> Result<Response, Problem> {
     while let Some(event) = follower.next().await? {
-        state.hear(&event, follower.blobs()).await?;
+        state.hear(&event, &follower.blobs()).await?;
     }
     if let Some(attended) = &mut attended {
         attended.ended();

@@ -68,7 +68,7 @@ impl ResponseReader {
             }
             return Ok(());
         };
-        let told = self.state.hear(&event, self.follower.blobs()).await?;
+        let told = self.state.hear(&event, &self.follower.blobs()).await?;
         for event in told {
             self.send(event);
         }

@@ -31,7 +31,7 @@ pub(super) async fn object(
     let recorded = service.runs.read(&caller.tenant, run).await?;
     let mut state = new_state(&recorded, shows_outputs).await?;
     for event in &recorded.events {
-        state.hear(event, recorded.directory.blobs()).await?;
+        state.hear(event, &recorded.blobs()).await?;
     }
     Ok(state.object(recorded.was_driven))
 }
