@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::postgres;
 use crate::run::code;
 use crate::serve::{ask_with, body, start, stop, text_of};
-use crate::support::{BELLJAR, Scratch, bare};
+use crate::support::{BELLJAR, Scratch, bare, eventually};
 use crate::weed;
 
 /// What all nodes of a test share.
@@ -273,4 +273,35 @@ fn a_cluster_that_cannot_be_joined_is_refused_at_the_start() {
     let arguments = [&on(&elsewhere)[..], &objects].concat();
     refused(&arguments, "another service uses this prefix");
     other.stop();
+}
+
+/// `belljar keys` and `belljar tenants` at the database, from a machine that is no node.
+#[test]
+fn keys_of_a_cluster_are_managed_at_its_database() {
+    let cluster = Cluster::new([]);
+    let scratch = Scratch::new();
+    let manage = |arguments: &[&str]| {
+        let database = ["--database", &cluster.database];
+        scratch.belljar(&[arguments, &database].concat())
+    };
+    let made = manage(&["keys", "create", "--tenant", "team", "--new-tenant"]).exits_with(0);
+    let key = made.stdout.trim();
+    let prefix = key.split('_').nth(1).unwrap();
+    manage(&["tenants", "set", "team", "--quota", "sessions=7"]).exits_with(0);
+    let listed = manage(&["tenants", "list"]).exits_with(0).stdout;
+    assert!(listed.contains("sessions=7"), "{listed}");
+    assert!(manage(&["keys", "list"]).stdout.contains(prefix));
+
+    let node = cluster.node();
+    assert!(node.get(key, "/v1/me").contains(r#""tenant":"team""#));
+    manage(&["keys", "revoke", prefix]).exits_with(0);
+    let answer = eventually(
+        || node.get(key, "/v1/me"),
+        |answer| answer.starts_with("HTTP/1.1 401 "),
+    );
+    assert!(answer.contains("unauthorized"), "{answer}");
+    node.stop();
+    manage(&["keys", "list", "--data", "service"])
+        .exits_with(2)
+        .says("cannot be used with");
 }
