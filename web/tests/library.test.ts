@@ -102,16 +102,21 @@ test('a step says what it cost, where the price is known', () => {
   expect(shown(null)).not.toContain('cost');
 });
 
-test('the turns of a conversation: the one beside the run is open, older ones are folded', () => {
+test('the turns of a conversation: the one beside the run is open, older ones are folded', async () => {
   const turn = (id: string, answer: string | null): Turn =>
     ({ id, task: `Task ${id}`, state: 'answered', model: 'm', created_at: 1, tags: [], answer }) as Turn;
   const turns = [turn('one', 'It is **41**.'), turn('two', null)];
-  const { container, getAllByRole } = render(Turns, { turns, side: 'earlier' });
+  const { container, getAllByRole, rerender } = render(Turns, { turns, side: 'earlier' });
   const details = [...container.querySelectorAll('details')];
   expect(details.map((one) => one.open)).toEqual([false, true]);
   expect(details[0]?.textContent).toContain('It is 41.');
   expect(details[1]?.textContent).toContain('No answer.');
   expect(getAllByRole('link').map((link) => link.getAttribute('href'))).toContain('#/runs/two');
+  // What a reader opens stays open when the turns are loaded again.
+  for (const one of details) one.open = !one.open;
+  await rerender({ turns: [turn('one', 'It is 42.'), turn('two', null)] });
+  expect(details[0]?.textContent).toContain('It is 42.');
+  expect(details.map((one) => one.open)).toEqual([true, false]);
 });
 
 test('a share link is made, shown once and revoked', async () => {

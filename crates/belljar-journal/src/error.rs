@@ -180,6 +180,17 @@ pub enum AppendError {
     /// The run has another owner: nothing of this writer is accepted any more.
     #[error("the run has another owner, which has taken it over")]
     Fenced,
+    /// The database has lost acknowledged events of the run.
+    #[error(
+        "the database has {actual} events of the run, but had {known}: it was restored, or failed over to a replica \
+        that was behind"
+    )]
+    Rewound {
+        /// The last sequence number that was acknowledged.
+        known: u64,
+        /// The last one now.
+        actual: u64,
+    },
     /// This node has not reached the database for most of its lease: until it does, it must not act for its runs.
     #[error("the lease of this node has expired: it has not reached the database in time")]
     LeaseExpired,

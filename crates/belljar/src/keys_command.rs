@@ -48,6 +48,9 @@ pub(crate) struct DataArgs {
     /// Data directory of the service [default: server, next to the environments]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// PostgreSQL database, if the service is a cluster
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "data")]
+    database: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -145,11 +148,17 @@ pub(crate) async fn run(command: KeysCommand) -> anyhow::Result<ExitCode> {
 }
 
 pub(crate) async fn open(args: DataArgs) -> anyhow::Result<Tenants> {
-    Ok(Tenants::open(&directory(args.data)?).await?)
+    match &args.database {
+        Some(database) => Ok(Tenants::connect(database).await?),
+        None => Ok(Tenants::open(&directory(args.data)?).await?),
+    }
 }
 
 /// The same without making anything; says so where there is nothing.
 pub(crate) async fn open_existing(args: DataArgs) -> anyhow::Result<Option<Tenants>> {
+    if let Some(database) = &args.database {
+        return Ok(Some(Tenants::connect(database).await?));
+    }
     let directory = directory(args.data)?;
     let tenants = Tenants::open_existing(&directory).await?;
     if tenants.is_none() {

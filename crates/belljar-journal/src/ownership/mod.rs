@@ -39,15 +39,19 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest text of a node's name or address.
 const TEXT_BYTES: usize = 256;
 
+/// Of how many dropped runs a node remembers how far they were.
+const MOST_DROPPED: usize = 10_000;
+
 /// Lives that have long been dead and left nothing are forgotten.
 const FORGET: &str = "DELETE FROM belljar.lives l WHERE dead AND died < now() - interval '1 day' \
     AND NOT EXISTS (SELECT FROM belljar.runs r WHERE r.life = l.life AND r.state = 'driven')";
 
 const JOIN: &str = "INSERT INTO belljar.lives (node, address) VALUES ($1, $2) RETURNING life";
 
-/// One row: whether this life still is one, and the others with their beats.
+/// One row: whether this life still is one, and the others with their beats. With the name, since a database that was
+/// restored or failed over may have given the number to another node.
 const BEAT: &str = "WITH mine AS ( \
-        UPDATE belljar.lives SET beat = beat + 1 WHERE life = $1 AND NOT dead RETURNING life) \
+        UPDATE belljar.lives SET beat = beat + 1 WHERE life = $1 AND node = $2 AND NOT dead RETURNING life) \
     SELECT EXISTS (SELECT FROM mine), \
         coalesce(array_agg(life), '{}'), coalesce(array_agg(beat), '{}') \
     FROM belljar.lives WHERE NOT dead AND life <> $1";
@@ -127,6 +131,8 @@ struct Inner {
     lease: Mutex<Lease>,
     /// The runs in the hands of this life, with the epochs of their claims.
     owned: Mutex<HashMap<RunId, i64>>,
+    /// Over all lives of this node.
+    dropped: Arc<Mutex<Dropped>>,
     /// One claim at a time: what another one has claimed is in no hands until it has its answer.
     claiming: tokio::sync::Mutex<()>,
     /// For a statement.
@@ -139,18 +145,19 @@ impl Node {
         check(&options)?;
         let postgres = Postgres::connect(database).await?;
         let journal = Journal::new(Arc::new(postgres.clone()));
-        Self::live(postgres, journal, options).await
+        Self::live(postgres, journal, Arc::default(), options).await
     }
 
     /// Begins another life, with the connections and the journal of this one.
     async fn join_again(&self, options: NodeOptions) -> Result<Self, Error> {
         let (postgres, journal) = (self.0.postgres.clone(), self.0.journal.clone());
-        Self::live(postgres, journal, options).await
+        Self::live(postgres, journal, Arc::clone(&self.0.dropped), options).await
     }
 
     async fn live(
         postgres: Postgres,
         journal: Journal,
+        dropped: Arc<Mutex<Dropped>>,
         options: NodeOptions,
     ) -> Result<Self, Error> {
         // Its own: a beat must not wait behind the rest.
@@ -163,6 +170,7 @@ impl Node {
             postgres,
             lease: Mutex::new(Lease::new(options.lease, sent)),
             owned: Mutex::default(),
+            dropped,
             claiming: tokio::sync::Mutex::default(),
             patience: options.lease.max(PATIENCE),
             name: options.name,
@@ -243,7 +251,10 @@ impl Node {
         let (tenant, epoch) = (row.try_get(1)?, row.try_get(2)?);
         let last_seq = unsigned(row.try_get(3)?);
         self.0.owned().insert(id.clone(), epoch);
-        Ok(OwnedRun::new(self.clone(), id, tenant, epoch, last_seq))
+        let mut run = OwnedRun::new(self.clone(), id, tenant, epoch, last_seq);
+        let known = self.0.dropped().forget(&run.id);
+        run.missing = known.saturating_sub(last_seq);
+        Ok(run)
     }
 
     /// Ends this life. Other nodes take over its runs at once.
@@ -254,6 +265,26 @@ impl Node {
     }
 }
 
+/// The last certain sequence numbers of runs that this node had, and has not given up. A database that has less of such
+/// a run has lost acknowledged events.
+#[derive(Debug, Default)]
+struct Dropped(HashMap<RunId, u64>);
+
+impl Dropped {
+    fn note(&mut self, run: &RunId, last_seq: u64) {
+        // Runs that other nodes have taken over stay here. So it begins anew at some size.
+        if self.0.len() >= MOST_DROPPED {
+            self.0.clear();
+        }
+        self.0.insert(run.clone(), last_seq);
+    }
+
+    /// Nothing is certain of others: 0.
+    fn forget(&mut self, run: &RunId) -> u64 {
+        self.0.remove(run).unwrap_or(0)
+    }
+}
+
 impl Inner {
     fn lease(&self) -> MutexGuard<'_, Lease> {
         self.lease.lock().unwrap_or_else(PoisonError::into_inner)
@@ -261,6 +292,10 @@ impl Inner {
 
     fn owned(&self) -> MutexGuard<'_, HashMap<RunId, i64>> {
         self.owned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn dropped(&self) -> MutexGuard<'_, Dropped> {
+        self.dropped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn claim(&self, statement: &'static str, limit: usize) -> sqlx::Result<Vec<PgRow>> {
@@ -357,7 +392,7 @@ async fn beat(node: Weak<Inner>, connections: Connections, lease: Duration) {
             continue;
         };
         let asked = Instant::now();
-        let Ok((is_alive, others)) = beat_once(connection, node.life, lease).await else {
+        let Ok((is_alive, others)) = beat_once(connection, &node, lease).await else {
             continue;
         };
         if !is_alive {
@@ -375,10 +410,10 @@ async fn beat(node: Weak<Inner>, connections: Connections, lease: Duration) {
 
 async fn beat_once(
     mut connection: Taken,
-    life: i64,
+    node: &Inner,
     patience: Duration,
 ) -> sqlx::Result<(bool, Vec<(i64, i64)>)> {
-    let beat = sqlx::query(BEAT).bind(life);
+    let beat = sqlx::query(BEAT).bind(node.life).bind(&node.name);
     let row = within(patience, beat.fetch_one(&mut *connection)).await;
     let row = connection.finish(row)?;
     let (lives, beats): (Vec<i64>, Vec<i64>) = (row.try_get(1)?, row.try_get(2)?);

@@ -59,12 +59,14 @@ impl RunState {
 #[derive(Debug)]
 pub struct OwnedRun {
     node: Node,
-    id: RunId,
+    pub(super) id: RunId,
     tenant: String,
     /// Of the claim.
     claimed: i64,
     epoch: i64,
     pub(super) last_seq: u64,
+    pub(super) missing: u64,
+    is_given_up: bool,
     /// There after an append of unknown outcome: how often the epoch may have been raised since.
     doubts: Option<i64>,
 }
@@ -78,6 +80,8 @@ impl OwnedRun {
             claimed: epoch,
             epoch,
             last_seq,
+            missing: 0,
+            is_given_up: false,
             doubts: None,
         }
     }
@@ -107,6 +111,12 @@ impl OwnedRun {
         self.last_seq
     }
 
+    /// How many acknowledged events of the run this node knew of that the database had no longer when the run was
+    /// claimed: it was restored, or failed over to a replica that was behind.
+    pub fn missing_events(&self) -> u64 {
+        self.missing
+    }
+
     /// Appends events, all or none, and returns the last sequence number.
     ///
     /// After [`AppendError::Journal`] it is unknown whether they are there:
@@ -129,11 +139,13 @@ impl OwnedRun {
         // Also if this future is dropped.
         self.doubts = Some(0);
         let appended = postgres
-            .append_at(self.epoch, &self.id, expected_seq, events)
+            .append_at(self.epoch, &self.id, expected_seq, self.last_seq, events)
             .await;
         match &appended {
             Err(AppendError::Journal(_)) => return appended,
-            Err(AppendError::Conflict { actual, .. }) => self.last_seq = *actual,
+            Err(AppendError::Conflict { actual, .. } | AppendError::Rewound { actual, .. }) => {
+                self.last_seq = *actual;
+            }
             _ => {}
         }
         self.doubts = None;
@@ -164,8 +176,12 @@ impl OwnedRun {
             return Err(AppendError::Fenced);
         };
         self.epoch = epoch;
-        self.last_seq = unsigned(last_seq);
         self.doubts = None;
+        let known = std::mem::replace(&mut self.last_seq, unsigned(last_seq));
+        if self.last_seq < known {
+            let actual = self.last_seq;
+            return Err(AppendError::Rewound { known, actual });
+        }
         Ok(self.last_seq)
     }
 
@@ -185,12 +201,17 @@ impl OwnedRun {
             .bind(state.as_str());
         let given = node.execute(query).await;
         let given = given.map_err(|error| node.postgres.fault(error))?;
-        given.map(drop).ok_or(AppendError::Fenced)
+        given.ok_or(AppendError::Fenced)?;
+        self.is_given_up = true;
+        Ok(())
     }
 }
 
 impl Drop for OwnedRun {
     fn drop(&mut self) {
+        if !self.is_given_up {
+            self.node.0.dropped().note(&self.id, self.last_seq);
+        }
         let mut owned = self.node.0.owned();
         // Not a later claim of the same run.
         if owned.get(&self.id) == Some(&self.claimed) {

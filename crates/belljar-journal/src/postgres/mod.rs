@@ -149,12 +149,13 @@ impl Postgres {
         fault(&self.connections, error)
     }
 
-    /// Appends to a run with this epoch.
+    /// Appends to a run with this epoch, of which events up to `known` were acknowledged.
     pub(crate) async fn append_at(
         &self,
         epoch: i64,
         run: &RunId,
         expected: u64,
+        known: u64,
         events: &[NewEvent],
     ) -> Result<u64, AppendError> {
         let unfenced = failpoint::is_set(failpoint::UNFENCED);
@@ -176,7 +177,9 @@ impl Postgres {
         let state = row.map(|row| Ok((row.try_get(0)?, row.try_get(1)?)));
         let state = state.transpose().map_err(|error| self.fault(error))?;
         let (actual, found) = state.map_or((0, epoch), |(last, epoch)| (unsigned(last), epoch));
-        if found == epoch || unfenced {
+        if actual < known {
+            Err(AppendError::Rewound { known, actual })
+        } else if found == epoch || unfenced {
             Err(AppendError::Conflict { expected, actual })
         } else {
             Err(AppendError::Fenced)
@@ -388,7 +391,7 @@ impl Store for Postgres {
             if expected == 0 {
                 self.create(run, "", "free", events).await
             } else {
-                self.append_at(UNCLAIMED, run, expected, events).await
+                self.append_at(UNCLAIMED, run, expected, 0, events).await
             }
         })
     }

@@ -11,6 +11,7 @@
 
 mod campaign;
 mod checker;
+mod failover;
 mod figures;
 mod history;
 mod node;

@@ -30,7 +30,7 @@ async fn join(database: &str, lease: Duration) -> Node {
     Node::join(database, options).await.unwrap()
 }
 
-async fn declare_dead(database: &str, node: &Node) {
+pub(crate) async fn declare_dead(database: &str, node: &Node) {
     let mut connection = PgConnection::connect(database).await.unwrap();
     let life = node.life();
     let declare = format!("UPDATE belljar.lives SET dead = true, died = now() WHERE life = {life}");
@@ -44,7 +44,7 @@ async fn claim_one(node: &Node) -> OwnedRun {
     claimed.remove(0)
 }
 
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let begin = Instant::now();
     while !is_so().await {
         assert!(

@@ -1,6 +1,7 @@
 //! A network between a node and the database that can fail.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -29,6 +30,8 @@ struct Now {
 
 pub(crate) struct Proxy {
     port: u16,
+    /// Of the server.
+    socket: Arc<Mutex<PathBuf>>,
     now: watch::Sender<Now>,
 }
 
@@ -40,8 +43,14 @@ impl Proxy {
             network: Network::Works,
             generation: 0,
         });
-        tokio::spawn(accept(listener, socket.to_owned(), now.clone()));
-        Self { port, now }
+        let socket = Arc::new(Mutex::new(socket.to_owned()));
+        tokio::spawn(accept(listener, socket.clone(), now.clone()));
+        Self { port, socket, now }
+    }
+
+    /// New connections are to this server.
+    pub(crate) fn lead_to(&self, socket: PathBuf) {
+        *self.socket.lock().unwrap() = socket;
     }
 
     /// The address of a database behind it.
@@ -70,9 +79,9 @@ impl Proxy {
     }
 }
 
-async fn accept(listener: TcpListener, socket: PathBuf, now: watch::Sender<Now>) {
+async fn accept(listener: TcpListener, socket: Arc<Mutex<PathBuf>>, now: watch::Sender<Now>) {
     while let Ok((client, _)) = listener.accept().await {
-        let (socket, now) = (socket.clone(), now.subscribe());
+        let (socket, now) = (socket.lock().unwrap().clone(), now.subscribe());
         tokio::spawn(async move {
             // A database that is away refuses at once.
             if let Ok(server) = UnixStream::connect(socket).await {

@@ -6,8 +6,8 @@ use belljar_journal::{
     AppendError, Error, Membership, NewEvent, Node, NodeOptions, OwnedRun, RunClaim, RunId,
     RunState, Timestamp,
 };
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
+use crate::ownership::declare_dead;
 use crate::postgres::database;
 
 fn run(name: &str) -> RunId {
@@ -27,14 +27,6 @@ fn options(name: &str) -> NodeOptions {
 
 async fn join(database: &str, name: &str) -> Node {
     Node::join(database, options(name)).await.unwrap()
-}
-
-async fn declare_dead(database: &str, node: &Node) {
-    let mut connection = PgConnection::connect(database).await.unwrap();
-    let life = node.life();
-    let declare = format!("UPDATE belljar.lives SET dead = true, died = now() WHERE life = {life}");
-    let declare = sqlx::query(AssertSqlSafe(declare));
-    declare.execute(&mut connection).await.unwrap();
 }
 
 fn owned(claim: RunClaim) -> OwnedRun {

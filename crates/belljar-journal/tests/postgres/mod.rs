@@ -61,11 +61,34 @@ pub(crate) struct Server {
 impl Server {
     /// A server of this test's own.
     pub(crate) fn start(settings: &str) -> Self {
-        let directory = tempfile::Builder::new()
-            .prefix("belljar-pg-")
-            .tempdir()
+        let directory = own_directory();
+        let mut init = as_user(&programs().join("initdb"), &directory);
+        init.args([
+            "--no-sync",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--username=belljar",
+        ]);
+        let made = init
+            .arg("--pgdata")
+            .arg(directory.join("data"))
+            .output()
             .unwrap();
-        Self::start_in(directory.keep(), settings)
+        assert!(made.status.success(), "{made:?}");
+        Self::serve(directory, &format!("{SETTINGS}{settings}"))
+    }
+
+    /// A replica of this server, which follows it.
+    pub(crate) fn replica(&self) -> Self {
+        let directory = own_directory();
+        let mut copy = as_user(&programs().join("pg_basebackup"), &directory);
+        copy.args(["--no-sync", "--checkpoint=fast", "--write-recovery-conf"]);
+        copy.arg("--host").arg(&self.directory);
+        copy.args(["--username=belljar", "--pgdata"]);
+        let made = copy.arg(directory.join("data")).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+        Self::serve(directory, "")
     }
 
     fn shared() -> Self {
@@ -99,27 +122,8 @@ impl Server {
         clippy::zombie_processes,
         reason = "it outlives this process, which must not wait for it"
     )]
-    fn start_in(directory: PathBuf, settings: &str) -> Self {
-        let programs = programs();
-        if fs::metadata(&directory).unwrap().uid() == 0 {
-            chown(&directory, Some(NOBODY), Some(NOBODY)).unwrap();
-        }
-        let mut init = as_user(&programs.join("initdb"), &directory);
-        init.args([
-            "--no-sync",
-            "--auth=trust",
-            "--encoding=UTF8",
-            "--locale=C",
-            "--username=belljar",
-        ]);
-        let made = init
-            .arg("--pgdata")
-            .arg(directory.join("data"))
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{made:?}");
+    fn serve(directory: PathBuf, settings: &str) -> Self {
         let mut text = fs::read_to_string(directory.join("data/postgresql.conf")).unwrap();
-        text.push_str(SETTINGS);
         let socket = directory.display();
         writeln!(text, "unix_socket_directories = '{socket}'\n{settings}").unwrap();
         fs::write(directory.join("data/postgresql.conf"), text).unwrap();
@@ -136,7 +140,7 @@ impl Server {
         serve
             .args(["-c", SERVE, "sh"])
             .arg(&directory)
-            .arg(&programs);
+            .arg(programs());
         // A group of its own: a signal for the tests is not for it.
         serve.process_group(0).spawn().unwrap();
         let server = Self { directory, users };
@@ -285,6 +289,19 @@ impl Server {
             }
         }
     }
+}
+
+/// A new directory of the user who is to own the server.
+fn own_directory() -> PathBuf {
+    let directory = tempfile::Builder::new()
+        .prefix("belljar-pg-")
+        .tempdir()
+        .unwrap()
+        .keep();
+    if fs::metadata(&directory).unwrap().uid() == 0 {
+        chown(&directory, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    directory
 }
 
 /// The processes that a process has started.

@@ -21,7 +21,7 @@ impl Watched {
     pub(crate) fn watch(&self, pid: i32) -> Option<oneshot::Receiver<i32>> {
         match self {
             Self::Init(orphans) => orphans.watch(pid),
-            Self::Steward(steward) => Some(steward.watch(pid)),
+            Self::Steward(steward) => steward.watch(pid),
         }
     }
 }

@@ -10,6 +10,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::sync::oneshot;
 
+use crate::backend::container::error::ContainerError;
 use crate::backend::container::steward::Steward;
 use crate::backend::container::{ContainerBackend, ContainerSession};
 use crate::backend::meter::Meter;
@@ -185,13 +186,14 @@ async fn in_container(
         pipes,
         steward,
     } = containers.start_session(capabilities, options).await?;
+    let twice = || ContainerError::Steward("its interpreter is there twice".to_owned());
     Ok(Parts {
         id,
         control: pipes.control,
         interrupts: pipes.interrupts,
         stdout: pipes.stdout,
         stderr: pipes.stderr,
-        exit: steward.watch(pid),
+        exit: steward.watch(pid).ok_or_else(twice)?,
         interpreter: SessionProcess::Told {
             steward: Arc::clone(&steward),
             pid,

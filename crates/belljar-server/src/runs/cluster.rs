@@ -84,6 +84,11 @@ impl Runs {
         owned: OwnedRun,
     ) -> Result<Option<(OwnedRun, RunState)>, Problem> {
         let id = owned.id().clone();
+        let missing = owned.missing_events();
+        if missing > 0 {
+            tracing::error!(run = %id, missing, "run interrupted: the database has lost events of it");
+            return Ok(Some((owned, RunState::Stuck)));
+        }
         let Ok(tenant) = owned.tenant().parse::<TenantName>() else {
             return Ok(Some((owned, RunState::Stuck)));
         };

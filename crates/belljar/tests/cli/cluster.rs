@@ -1,7 +1,7 @@
 //! `belljar serve --database`: three nodes on one database and one object store.
 
-use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStderr, Command};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::postgres;
 use crate::run::code;
 use crate::serve::{ask_with, body, start, stop, text_of};
-use crate::support::{BELLJAR, Scratch, bare};
+use crate::support::{BELLJAR, Scratch, bare, eventually};
 use crate::weed;
 
 /// What all nodes of a test share.
@@ -320,4 +320,114 @@ fn a_cluster_that_cannot_be_joined_is_refused_at_the_start() {
     let arguments = [&on(&elsewhere)[..], &objects].concat();
     refused(&arguments, "another service uses this prefix");
     other.stop();
+}
+
+/// `belljar keys` and `belljar tenants` at the database, from a machine that is no node.
+#[test]
+fn keys_of_a_cluster_are_managed_at_its_database() {
+    let cluster = Cluster::new([]);
+    let scratch = Scratch::new();
+    let manage = |arguments: &[&str]| {
+        let database = ["--database", &cluster.database];
+        scratch.belljar(&[arguments, &database].concat())
+    };
+    let made = manage(&["keys", "create", "--tenant", "team", "--new-tenant"]).exits_with(0);
+    let key = made.stdout.trim();
+    let prefix = key.split('_').nth(1).unwrap();
+    manage(&["tenants", "set", "team", "--quota", "sessions=7"]).exits_with(0);
+    let listed = manage(&["tenants", "list"]).exits_with(0).stdout;
+    assert!(listed.contains("sessions=7"), "{listed}");
+    assert!(manage(&["keys", "list"]).stdout.contains(prefix));
+
+    let node = cluster.node();
+    assert!(node.get(key, "/v1/me").contains(r#""tenant":"team""#));
+    manage(&["keys", "revoke", prefix]).exits_with(0);
+    let answer = eventually(
+        || node.get(key, "/v1/me"),
+        |answer| answer.starts_with("HTTP/1.1 401 "),
+    );
+    assert!(answer.contains("unauthorized"), "{answer}");
+    node.stop();
+    manage(&["keys", "list", "--data", "service"])
+        .exits_with(2)
+        .says("cannot be used with");
+}
+
+/// A connection that is used for one request after another.
+struct Client {
+    stream: BufReader<TcpStream>,
+    head: String,
+}
+
+impl Client {
+    fn new(node: &RunningNode, key: &str, session: &str) -> Self {
+        let stream = TcpStream::connect(&node.address).unwrap();
+        stream.set_nodelay(true).unwrap();
+        let (address, path) = (&node.address, format!("{session}/cells"));
+        Self {
+            stream: BufReader::new(stream),
+            head: format!(
+                "POST {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\
+                 Content-Type: application/json\r\n"
+            ),
+        }
+    }
+
+    /// Runs a cell, and returns how long that took.
+    fn run(&mut self, body: &str) -> Duration {
+        let request = format!("{}Content-Length: {}\r\n\r\n{body}", self.head, body.len());
+        let begin = Instant::now();
+        self.stream.get_mut().write_all(request.as_bytes()).unwrap();
+        let (mut line, mut length, mut status) = (String::new(), 0, String::new());
+        while line != "\r\n" {
+            line.clear();
+            self.stream.read_line(&mut line).unwrap();
+            if status.is_empty() {
+                status.clone_from(&line);
+            }
+            let lower = line.to_ascii_lowercase();
+            if let Some(bytes) = lower.strip_prefix("content-length: ") {
+                length = bytes.trim().parse().unwrap();
+            }
+        }
+        assert!(status.starts_with("HTTP/1.1 200 "), "{status}");
+        let mut answer = vec![0; length];
+        self.stream.read_exact(&mut answer).unwrap();
+        let took = begin.elapsed();
+        assert!(String::from_utf8_lossy(&answer).contains(r#""status":"success""#));
+        took
+    }
+}
+
+/// What a cell costs by way of another node: `.ci/cluster-figures`.
+#[test]
+#[ignore = "prints figures"]
+fn figures_of_a_cell_through_another_node() {
+    const ROUNDS: usize = 500;
+    let cluster = Cluster::new([]);
+    let mut first = cluster.node();
+    let key = first.key();
+    let second = cluster.node();
+    let made = ask_with(&first.address, &key, "POST", "/v1/sessions", "{}");
+    let session = format!("/v1/sessions/{}", text_of(body(&made), "id"));
+    for code in ["x = 1", "sum(i * i for i in range(100_000))"] {
+        let cell = format!(r#"{{"code": "{code}"}}"#);
+        let mut direct = Client::new(&first, &key, &session);
+        let mut passed_on = Client::new(&second, &key, &session);
+        let mut times = [Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            times[0].push(direct.run(&cell));
+            times[1].push(passed_on.run(&cell));
+        }
+        let [direct, passed_on] = times.map(|mut all| {
+            all.sort();
+            all[ROUNDS / 2]
+        });
+        let ratio = passed_on.as_secs_f64() / direct.as_secs_f64();
+        println!(
+            "{code}: {direct:?} direct, {passed_on:?} by way of another node: {ratio:.2} times"
+        );
+    }
+    first.stop();
+    second.stop();
 }

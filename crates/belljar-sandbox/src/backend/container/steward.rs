@@ -196,18 +196,21 @@ impl Steward {
         state.gone || state.dead.contains(&pid)
     }
 
-    /// The end of a process.
-    pub(crate) fn watch(&self, pid: i32) -> oneshot::Receiver<i32> {
+    /// The end of a process; nothing if it is watched already: code may claim that a process is another one.
+    pub(crate) fn watch(&self, pid: i32) -> Option<oneshot::Receiver<i32>> {
         let (sender, exit) = oneshot::channel();
         {
             let mut state = self.state();
+            if state.exits.contains_key(&pid) {
+                return None;
+            }
             state.dead.remove(&pid);
             if !state.gone {
                 state.exits.insert(pid, sender);
             }
         }
         self.send(&ToSteward::Watch { pid }, &[]);
-        exit
+        Some(exit)
     }
 
     pub(crate) fn signal(&self, pid: i32, signal: StewardSignal) {
