@@ -131,7 +131,10 @@ export function compareCases({ open, ask, answered, shot, accessible, hoverAll, 
       await shared.locator('summary').first().click();
       await shared.getByRole('columnheader', { name: 'amount' }).first().waitFor();
       await shared.locator('[data-step="3"]').scrollIntoViewIfNeeded();
-      await shared.getByRole('img', { name: /Image from/ }).first().waitFor();
+      await shared
+        .getByRole('img', { name: /Image from/ })
+        .first()
+        .waitFor();
       await shot(page, 'compare-shared');
       return page;
     },

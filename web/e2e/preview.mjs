@@ -78,7 +78,7 @@ export function previewCases({ open, shot, accessible, hoverAll, service, salesF
       await show('ragged.csv', 'Row 3 has 3 values, the header has 2.');
       const hostile = await show('hostile.csv', '<script>top.owned=2</script>');
       assert.equal(await hostile.locator('img, script').count(), 0);
-      await show('large.csv', /^.*about 500,\d{3} rows, 2 columns/);
+      await show('large.csv', 'about 500,000 rows, 2 columns');
       await show('binary.dat', 'No preview: this is not a text file.');
       await show('empty.csv', 'This file is empty.');
       assert.equal(await page.evaluate(() => globalThis.owned), undefined);
@@ -104,7 +104,10 @@ export function previewCases({ open, shot, accessible, hoverAll, service, salesF
         await page.getByRole('columnheader', { name: 'n integer' }).waitFor();
         await page.getByRole('columnheader', { name: 'x number' }).waitFor();
         await page.getByRole('cell', { name: 'Oslo' }).first().waitFor();
-        assert.ok(asked.some((one) => one.startsWith('DELETE')), 'its session was not ended');
+        assert.ok(
+          asked.some((one) => one.startsWith('DELETE')),
+          'its session was not ended',
+        );
         await shot(page, file.name.replace('cities.', 'preview-'));
         await page.getByRole('button', { name: `Remove ${file.name}` }).click();
         asked.length = 0;

@@ -4,7 +4,7 @@ import { sessions } from './api/service';
 import type { ColumnType } from './text/columns';
 import { shownOf } from './text/display';
 import { oneLine } from './text/plain';
-import { endingOf, type Preview } from './text/preview';
+import type { Preview, SessionFormat } from './text/preview';
 
 /** What a body and a run take. */
 const MOST_BYTES = 32_000_000;
@@ -13,7 +13,7 @@ const WALL_TIME_MS = 30_000;
 const TTL_SECONDS = 120;
 
 /** Shows the first rows and prints how many there are. The file has a name of ours: its own is not a part of code. */
-const READERS: Record<string, string> = {
+const READERS: Record<SessionFormat, string> = {
   parquet: `import pandas, pyarrow.parquet
 file = pyarrow.parquet.ParquetFile("data.parquet")
 batch = next(file.iter_batches(batch_size=20), None)
@@ -26,13 +26,12 @@ display(pandas.read_excel("data.xlsx", nrows=20))
 print(max((sheet.max_row or 1) - 1, 0))`,
 };
 
-export async function previewInSession(name: string, file: Blob): Promise<Preview> {
+export async function previewInSession(format: SessionFormat, file: Blob): Promise<Preview> {
   if (file.size > MOST_BYTES) return { kind: 'none', why: 'too_large' };
-  const ending = endingOf(name);
   const { id } = await sessions.create({ ttl_seconds: TTL_SECONDS });
   try {
-    await sessions.upload(id, `data.${ending}`, file);
-    const outcome = await sessions.run(id, READERS[ending] ?? '', WALL_TIME_MS);
+    await sessions.upload(id, `data.${format}`, file);
+    const outcome = await sessions.run(id, READERS[format], WALL_TIME_MS);
     const [display] = outcome.displays ?? [];
     const shown = display ? shownOf(display) : null;
     if (outcome.status !== 'success' || shown?.kind !== 'table') {

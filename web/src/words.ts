@@ -79,8 +79,9 @@ export function evidenceWords({ seen }: Evidence): string {
 
 /** How many rows a table has. */
 export function rowCount({ totalRows, isEstimate }: Table): string {
-  const rows = count(totalRows, language.locale);
-  return isEstimate ? t('table.about', { count: rows }) : rows;
+  const { locale } = language;
+  if (!isEstimate) return count(totalRows, locale);
+  return t('table.about', { count: count(Number(totalRows.toPrecision(3)), locale) });
 }
 
 export function noteWords(note: Note): string {

@@ -101,7 +101,11 @@ describe('rows', () => {
     expect(comparedStep(cell(1, 'a', '1'), { ...cell(1, 'a', '1'), calls: [] })).toBeNull();
   });
   test('use is that of the steps', () => {
-    const steps = lane('a', cell(1, 'a', '1', { tokens: 10, tookMs: 100, cost: 0.5 }), cell(2, 'b', '1', { tokens: 5, tookMs: 1, cost: null }));
+    const steps = lane(
+      'a',
+      cell(1, 'a', '1', { tokens: 10, tookMs: 100, cost: 0.5 }),
+      cell(2, 'b', '1', { tokens: 5, tookMs: 1, cost: null }),
+    );
     expect(useOf(steps)).toEqual({ steps: 2, tokens: 15, money: 0.5, modelMs: 101, codeMs: 60 });
     expect(useOf([]).money).toBeNull();
   });
@@ -109,7 +113,10 @@ describe('rows', () => {
 
 test('variables are the same if type, shape and the beginning of the value are', () => {
   const info = (name: string, preview: string, cell = 1) => ({ name, type: 'int', preview, cell }) as NameInfo;
-  const compared = compareNames([[info('x', '1'), info('y', '2')], [info('y', '2', 7), info('x', '3'), info('z', '4')]]);
+  const compared = compareNames([
+    [info('x', '1'), info('y', '2')],
+    [info('y', '2', 7), info('x', '3'), info('z', '4')],
+  ]);
   expect(compared.map(({ name, isSame }) => [name, isSame])).toEqual([
     ['x', false],
     ['y', true],
@@ -127,7 +134,10 @@ describe('numbers of answers', () => {
     expect(rows('共 98214 元', '合计98214元')).toEqual(['98214|98214 same']);
   });
   test('of the same line are compared with each other', () => {
-    expect(rows('- North: 41873\n- South: 2', '- North: 41900\n- South: 2')).toEqual(['41873|41900 differs', '2|2 same']);
+    expect(rows('- North: 41873\n- South: 2', '- North: 41900\n- South: 2')).toEqual([
+      '41873|41900 differs',
+      '2|2 same',
+    ]);
     // Each is somewhere in both answers, and yet they differ.
     expect(rows('a is 1.\nb is 2.', 'a is 2.\nb is 1.')).toEqual(['1|2 differs', '2|1 differs']);
   });

@@ -82,9 +82,15 @@ export function align(lanes: LaneStep[][]): Aligned {
 function isSame(a: LaneStep | undefined, b: LaneStep | undefined): boolean {
   if (!a || !b) return false;
   if (a.run === b.run && a.step.number === b.step.number) return true;
-  const isWhole = ({ step }: LaneStep) => step.state === 'replied' && step.calls.every((call) => call.state === 'ended');
+  const isWhole = ({ step }: LaneStep) =>
+    step.state === 'replied' && step.calls.every((call) => call.state === 'ended');
   const content = ({ step }: LaneStep) =>
-    JSON.stringify([step.thought, step.answer, step.text, step.calls.map((call) => [call.tool, call.arguments, outputOf(call)])]);
+    JSON.stringify([
+      step.thought,
+      step.answer,
+      step.text,
+      step.calls.map((call) => [call.tool, call.arguments, outputOf(call)]),
+    ]);
   return isWhole(a) && isWhole(b) && content(a) === content(b);
 }
 

@@ -22,7 +22,9 @@ interface Found {
   place: string;
 }
 
+/** Of an answer: numbers, and characters of a line. Answers are hostile. */
 const MOST = 200;
+const MOST_LINE = 2000;
 const MOST_LABEL = 80;
 const NUMBER =
   /(?<![A-Za-z0-9_.])[-−+]?(?:(\d{4}-\d{2}-\d{2})|((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?))(?!\d)( ?%|[A-Za-z]{1,4}(?![A-Za-z]))?/gi;
@@ -32,7 +34,9 @@ function numbersOf(answer: string): Found[] {
   const found: Found[] = [];
   const seen = new Map<string, number>();
   for (const line of answer.split('\n')) {
+    if (found.length >= MOST) break;
     const text = line
+      .slice(0, MOST_LINE)
       .replace(/`[^`\s]+\.[A-Za-z]\w{0,4}`/g, ' ')
       .replace(/[*`]/g, '')
       .replace(/^\s*(?:\d+[.)]|[-#>|]+)\s+/, '');
@@ -41,7 +45,7 @@ function numbersOf(answer: string): Found[] {
     let from = 0;
     for (const [at, match] of matches.entries()) {
       const [whole, date, digits, unit] = match;
-      const before = text.slice(from, match.index).replace(/^[\s,;.|:()]+|[\s|(]+$/g, '');
+      const before = text.slice(from, match.index).replace(/^[\s,;.|:()]+|[\s|(:]+$/g, '');
       from = match.index + whole.length;
       const place = `${template} ${at}`;
       const times = seen.get(place) ?? 0;
@@ -58,7 +62,7 @@ function numbersOf(answer: string): Found[] {
       });
     }
   }
-  return found;
+  return found.slice(0, MOST);
 }
 
 /** The numbers of answers, in the order of the first answer that has them. */
@@ -96,12 +100,10 @@ export function compareNumbers(answers: string[]): ComparedNumber[] {
   }));
   // What an answer says twice is said once.
   const known = new Set<string>();
-  return all
-    .filter(({ values }) => {
-      const key = JSON.stringify(values);
-      return !known.has(key) && known.add(key);
-    })
-    .slice(0, MOST);
+  return all.filter(({ values }) => {
+    const key = JSON.stringify(values);
+    return !known.has(key) && known.add(key);
+  });
 }
 
 function verdictOf(row: (Found | null)[]): Verdict {

@@ -34,10 +34,7 @@ interface Options {
 }
 
 /** The beginning of a file as a table; nothing where it is none. */
-export function readDelimited(
-  text: string,
-  { share = 1, separator, isTable = false }: Options = {},
-): Delimited | null {
+export function readDelimited(text: string, { share = 1, separator, isTable = false }: Options = {}): Delimited | null {
   const isCut = share < 1;
   const mark = separator ?? bestSeparator(text, isCut);
   const { rows, count, end } = scan(text, mark, TYPED_ROWS + 1, isCut);
@@ -54,8 +51,7 @@ export function readDelimited(
     totalColumns: names.length,
   };
   if (isCut) table.isEstimate = true;
-  const ragged =
-    extra < 0 ? null : { row: extra + 2, values: rows[extra]?.length ?? 0, columns: names.length };
+  const ragged = extra < 0 ? null : { row: extra + 2, values: rows[extra]?.length ?? 0, columns: names.length };
   return { table, ragged };
 }
 

@@ -29,7 +29,11 @@ interface Rows {
   isEstimate: boolean;
 }
 
-const wholeRows = (first: unknown[]): Rows => ({ first: first.slice(0, TYPED_ROWS), total: first.length, isEstimate: false });
+const wholeRows = (first: unknown[]): Rows => ({
+  first: first.slice(0, TYPED_ROWS),
+  total: first.length,
+  isEstimate: false,
+});
 
 type Parsed = { kind: 'value'; value: unknown } | { kind: 'invalid' } | { kind: 'too_deep' };
 

@@ -7,35 +7,34 @@ import type { Table } from './table';
 
 /** What a reader of the file should know. */
 export type Note =
-  | { kind: 'encoding'; encoding: Decoded['encoding'] }
-  | ({ kind: 'ragged' } & RaggedRow)
-  | { kind: 'not_json' };
+  { kind: 'encoding'; encoding: Decoded['encoding'] } | ({ kind: 'ragged' } & RaggedRow) | { kind: 'not_json' };
 
 export type Preview =
   | { kind: 'table'; table: Table; notes: Note[] }
   | { kind: 'image'; source: string }
   | { kind: 'text'; text: string; notes: Note[] }
   /** A format that a session reads. */
-  | { kind: 'in_session'; file: Blob }
+  | { kind: 'in_session'; format: SessionFormat; file: Blob }
   | { kind: 'none'; why: 'binary' | 'empty' | 'too_large' }
   | { kind: 'none'; why: 'unreadable'; detail: string };
 
 const MOST = 1_000_000;
 const MOST_TEXT = 4000;
-/** Formats that have parsers of their own: `session-preview.ts`. */
-const IN_SESSION = ['xlsx', 'parquet'];
+/** Formats that are read by `session-preview.ts`. */
+const IN_SESSION = ['xlsx', 'parquet'] as const;
+export type SessionFormat = (typeof IN_SESSION)[number];
 const DELIMITED = ['csv', 'tsv', 'txt'];
 const JSONS = ['json', 'jsonl', 'ndjson'];
 
-export const endingOf = (name: string): string =>
-  (name.includes('.') ? (name.split('.').at(-1) ?? '') : '').toLowerCase();
+const endingOf = (name: string): string => (name.includes('.') ? (name.split('.').at(-1) ?? '') : '').toLowerCase();
 
 export async function previewOf(name: string, file: Blob): Promise<Preview> {
   const ending = endingOf(name);
   const type = MIME_TYPES.find((one) => one.view === 'image' && one.extensions.includes(ending))?.mime;
   if (type) return { kind: 'image', source: URL.createObjectURL(new Blob([file], { type })) };
   if (file.size === 0) return { kind: 'none', why: 'empty' };
-  if (IN_SESSION.includes(ending)) return { kind: 'in_session', file };
+  const format = IN_SESSION.find((one) => one === ending);
+  if (format) return { kind: 'in_session', format, file };
   const head = new Uint8Array(await file.slice(0, MOST).arrayBuffer());
   const decoded = decode(head);
   if (!decoded) return { kind: 'none', why: 'binary' };
