@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { adminPageCases } from './admin-page.mjs';
+import { compareCases } from './compare.mjs';
 import { draftCases } from './drafts.mjs';
 import { hostileCases } from './hostile-output.mjs';
 import { hoverAll } from './hover.mjs';
@@ -12,6 +13,7 @@ import { isolationCases } from './isolation.mjs';
 import { libraryCases } from './library.mjs';
 import { longRun } from './long-run.mjs';
 import { portCases } from './ports.mjs';
+import { previewCases } from './preview.mjs';
 import { runPageCases } from './run-page.mjs';
 import { startModel } from './scripted-model.mjs';
 import { startBrowser, startProxy, startService } from './service.mjs';
@@ -300,11 +302,11 @@ const CASES = {
     await page.getByLabel('What to do differently').fill('And thrice that?');
     await shot(page, 'branch');
     await page.getByRole('button', { name: 'Start the branch' }).click();
-    await page.waitForURL(/\/beside\//);
+    await page.waitForURL(/#\/compare\//);
     await page.getByText('It is 42.').first().waitFor();
     await page.getByText('Thrice it is 126.').first().waitFor();
     await accessible(page, 'side by side');
-    await shot(page, 'beside');
+    await shot(page, 'side-by-side');
     await page.goto(`${service.url}#/runs/${parent}`);
     await page.getByRole('link', { name: 'Step 1: And thrice that?' }).waitFor();
     await shot(page, 'branches');
@@ -502,6 +504,8 @@ const CASES = {
   },
   ...runPageCases({ open, ask, shot, answered, accessible }),
   ...libraryCases({ browser, open, ask, answered, shot, accessible, hoverAll, runOf, service, salesFile }),
+  ...previewCases({ open, shot, accessible, hoverAll, service, salesFile }),
+  ...compareCases({ open, ask, answered, shot, accessible, hoverAll, runOf, service, salesFile }),
   ...adminPageCases({ open, visit, logIn, ask, shot, shots, accessible, hoverAll, service, keys: service.keys }),
   ...isolationCases({ open, accessible }),
   ...sessionPageCases({ open, ask, answered, download, runOf, service, salesFile }),

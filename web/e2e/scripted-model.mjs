@@ -42,6 +42,20 @@ const SCRIPTS = {
     'FINAL: **North** sold most: 41873 of 98214 in all.\n\n- North: 41873\n- South: 27150\n\nThe plot is in `sales-by-region.png`.',
   ],
   six: [fence('A small computation.', 'product = 6 * 7\nprint(product)'), 'FINAL: It is 42.'],
+  squares: [
+    fence(
+      'A sum of squares.',
+      "numbers = [1, 2, 3]\ntotal = sum(n ** 2 for n in numbers)\nprint('count', len(numbers))\nprint('total', total)",
+    ),
+    'FINAL: - count: 3\n- total: 14',
+  ],
+  cubes: [
+    fence(
+      'A sum of cubes.',
+      "numbers = [1, 2, 3]\ntotal = sum(n ** 3 for n in numbers)\nprint('count', len(numbers))\nprint('total', total)",
+    ),
+    'FINAL: - count: 3\n- total: 36',
+  ],
   double: [fence('The variable is still there.', "print('double', 2 * product)"), 'FINAL: The double is 84.'],
   thrice: [fence('Another way from the same state.', "print('thrice', 3 * product)"), 'FINAL: Thrice it is 126.'],
   slow: [

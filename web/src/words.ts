@@ -2,8 +2,10 @@
 import { Problem } from './api/client';
 import type { Cause, Doubt, Evidence, ExitReason, Fate } from './api/types';
 import { language, t, type Word } from './i18n/index.svelte';
-import { bytes, duration } from './text/format';
+import { bytes, count, duration } from './text/format';
 import { oneLine } from './text/plain';
+import type { Note } from './text/preview';
+import type { Table } from './text/table';
 
 export function problemWords(error: unknown): string {
   if (!(error instanceof Problem)) return t('problem.unknown', { detail: String(error) });
@@ -73,4 +75,16 @@ export function evidenceWords({ seen }: Evidence): string {
   }
   if (seen.cell === null || seen.cell === undefined) return t('run.evidence_step', { step: seen.step, line });
   return t('run.evidence_in', { step: seen.step, cell: seen.cell, line });
+}
+
+/** How many rows a table has. */
+export function rowCount({ totalRows, isEstimate }: Table): string {
+  const { locale } = language;
+  if (!isEstimate) return count(totalRows, locale);
+  return t('table.about', { count: count(Number(totalRows.toPrecision(3)), locale) });
+}
+
+export function noteWords(note: Note): string {
+  if (note.kind === 'ragged') return t('preview.ragged', { ...note });
+  return note.kind === 'encoding' ? t('preview.encoding', { encoding: note.encoding }) : t('preview.not_json');
 }

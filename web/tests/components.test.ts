@@ -208,7 +208,8 @@ test('values of an answer point to where they were seen', () => {
     artifacts: [],
   };
   const { container } = render(AnswerCard, { ending });
-  expect(container.querySelector('button.seen')?.textContent).toBe('42');
+  const seen = container.querySelector<HTMLElement>('.seen');
+  expect([seen?.textContent, seen?.title]).toEqual(['42', expect.stringContaining('Printed by cell 1')]);
   expect(container.querySelector('.nowhere')?.textContent).toContain('7');
 });
 

@@ -11,8 +11,8 @@ import { readMarkdown } from '../src/text/markdown';
 import { notebookOf } from '../src/text/notebook';
 import { oneLine, plainOutput, visible } from '../src/text/plain';
 import { svgSize } from '../src/text/svg';
-import { readSeparated, readTable, sortedRows } from '../src/text/table';
-import { readRoute } from '../src/router.svelte';
+import { readTable, sortedRows } from '../src/text/table';
+import { links, readRoute } from '../src/router.svelte';
 import { stepsOf } from './fixtures';
 
 describe('text of programs', () => {
@@ -138,17 +138,6 @@ describe('tables', () => {
     const odd = readTable('{"columns": [{"name": {"a": 1}}], "rows": [[{"b": 2}], 7]}');
     expect(odd?.rows).toEqual([['[object Object]']]);
   });
-  test('separated values, with quotes and other separators', () => {
-    expect(readSeparated('a;b\n1;"x;""y"""\n2;\n')).toMatchObject({
-      rows: [
-        [1, 'x;"y"'],
-        [2, null],
-      ],
-      totalRows: 2,
-    });
-    expect(readSeparated('a,b\r\n1,2\r\n')?.columns.map((column) => column.name)).toEqual(['a', 'b']);
-    expect(readSeparated('just text\nmore')).toBeNull();
-  });
 });
 
 describe('displays', () => {
@@ -193,8 +182,13 @@ test('a session becomes a notebook', () => {
 
 test('routes', () => {
   expect(readRoute('')).toEqual({ page: 'ask' });
-  expect(readRoute('#/runs/a-b')).toEqual({ page: 'run', id: 'a-b', beside: null });
-  expect(readRoute('#/runs/a/beside/b')).toEqual({ page: 'run', id: 'a', beside: 'b' });
+  expect(readRoute('#/runs/a-b')).toEqual({ page: 'run', id: 'a-b' });
+  expect(readRoute('#/compare/a,b,a,c')).toEqual({ page: 'compare', ids: ['a', 'b', 'c'] });
+  expect(readRoute(links.compare(['a', 'b%2']))).toEqual({ page: 'compare', ids: ['a', 'b%2'] });
+  expect(readRoute('#/runs/a/beside/b')).toEqual({ page: 'compare', ids: ['a', 'b'] });
+  for (const bad of ['#/compare', '#/compare/a', '#/compare/a,a', '#/compare/a,b,c,d,e,f,g']) {
+    expect(readRoute(bad)).toEqual({ page: 'unknown' });
+  }
   expect(readRoute('#/sessions/%2e%2e')).toEqual({ page: 'session', id: '..' });
   expect(readRoute('#/nowhere')).toEqual({ page: 'unknown' });
 });

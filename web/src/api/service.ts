@@ -109,9 +109,13 @@ export const shared = {
 
 export const sessions = {
   list: (limit = 50, cursor?: string | null) => askJson<SessionPage>(`v1/sessions?${page(limit, cursor)}`),
-  create: (asked: { environment?: string; isolation?: Tier } = {}) => act<SessionView>('v1/sessions', asked),
+  create: (asked: { environment?: string; isolation?: Tier; ttl_seconds?: number } = {}) =>
+    act<SessionView>('v1/sessions', asked),
   show: (id: string, signal?: AbortSignal) => askJson<SessionView>(route`v1/sessions/${id}`, signal ? { signal } : {}),
   end: (id: string) => ask(route`v1/sessions/${id}`, { method: 'DELETE' }),
+  /** Runs a cell to its end. */
+  run: (id: string, code: string, wall_time_ms: number) =>
+    act<Outcome>(route`v1/sessions/${id}/cells`, { code, wall_time_ms }),
   cellsPath: (id: string) => route`v1/sessions/${id}/cells`,
   cells: (id: string) => askJson<CellList>(route`v1/sessions/${id}/cells`),
   cellOutcome: (id: string, cell: number) =>

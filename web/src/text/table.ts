@@ -1,12 +1,15 @@
-// Tables: those that a cell shows, and those of files that are dropped in.
+// Tables: those that a cell shows, and those of files.
+import type { ColumnType } from './columns';
 
 export type Value = string | number | boolean | null;
 
 export interface Table {
-  columns: { name: string; dtype: string }[];
+  columns: { name: string; dtype: string; type?: ColumnType }[];
   index: Value[] | null;
   rows: Value[][];
   totalRows: number;
+  /** Whether `totalRows` was reckoned from a part of a file. */
+  isEstimate?: boolean;
   totalColumns: number;
 }
 
@@ -73,52 +76,3 @@ function asField(value: Value): string {
 }
 
 const quoted = (field: string): string => (/["\t\n\r]/.test(field) ? `"${field.replaceAll('"', '""')}"` : field);
-
-/** Text with separated values as a table: its first rows, for a preview. */
-export function readSeparated(text: string, most = 20): Table | null {
-  const head = text.slice(0, 200_000).replace(/^\ufeff/, '');
-  const first = head.split(/\r?\n/, 1)[0] ?? '';
-  const counts = [',', ';', '\t', '|'].map((mark) => [first.split(mark).length, mark] as const);
-  const [columnsFound, separator] = counts.reduce((best, one) => (one[0] > best[0] ? one : best));
-  if (columnsFound < 2) return null;
-  const rows = separated(head, separator, most + 1);
-  const names = rows.shift() ?? [];
-  if (rows.length === 0) return null;
-  const lines = text.split('\n').length - 1 - (text.endsWith('\n') ? 0 : -1);
-  return {
-    columns: names.map((name) => ({ name, dtype: '' })),
-    index: null,
-    rows: rows.map((row) => names.map((_, at) => asValue(row[at] ?? ''))),
-    totalRows: Math.max(rows.length, lines - 1),
-    totalColumns: names.length,
-  };
-}
-
-function asValue(text: string): Value {
-  if (text === '') return null;
-  return /^-?\d{1,15}(\.\d+)?$/.test(text) ? Number(text) : text;
-}
-
-/** RFC 4180, as far as a preview needs it. */
-function separated(text: string, separator: string, most: number): string[][] {
-  const rows: string[][] = [];
-  let row: string[] = [];
-  let field = '';
-  let quoted = false;
-  for (let at = 0; at < text.length && rows.length < most; at += 1) {
-    const character = text[at];
-    if (quoted) {
-      if (character !== '"') field += character;
-      else if (text[at + 1] === '"') ((field += '"'), (at += 1));
-      else quoted = false;
-    } else if (character === '"' && field === '') quoted = true;
-    else if (character === separator) (row.push(field), (field = ''));
-    else if (character === '\n') {
-      row.push(field.replace(/\r$/, ''));
-      rows.push(row);
-      [row, field] = [[], ''];
-    } else field += character;
-  }
-  if (rows.length < most && (field !== '' || row.length > 0)) rows.push([...row, field]);
-  return rows;
-}
