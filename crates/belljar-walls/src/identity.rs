@@ -1,6 +1,7 @@
 //! User ids of the host that sessions can have, and how a user namespace gets them.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
 use serde::{Deserialize, Serialize};
 
@@ -35,20 +36,39 @@ pub fn session_ids() -> Option<SessionIds> {
     if !has_admin_capability() {
         return None;
     }
-    let mut bytes = [0; 4];
-    let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    let drawn = SessionIds {
-        first: FIRST + u32::from_ne_bytes(bytes) % RANGES * COUNT,
-        count: COUNT,
-    };
     let maps = ["/proc/self/uid_map", "/proc/self/gid_map"]
         .map(|file| fs::read_to_string(file).unwrap_or_default());
-    [drawn, IN_CONTAINER]
+    [SessionIds::draw(&users()), IN_CONTAINER]
         .into_iter()
         .find(|ids| maps.iter().all(|map| ids.are_in(map)))
 }
 
+/// The users of the processes that can be seen.
+fn users() -> Vec<u32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes
+        .filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit())
+        .filter_map(|entry| Some(entry.metadata().ok()?.uid()))
+        .collect()
+}
+
 impl SessionIds {
+    /// By chance, but none of these. Engines that start at the same moment don't see each other: then it is chance alone.
+    fn draw(used: &[u32]) -> Self {
+        let mut bytes = [0; 4];
+        let _ = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+        let start = u32::from_ne_bytes(bytes) % RANGES;
+        let range = |step| Self {
+            first: FIRST + (start + step) % RANGES * COUNT,
+            count: COUNT,
+        };
+        let is_free = |ids: &Self| {
+            let range = ids.first..ids.first + ids.count;
+            !used.iter().any(|user| range.contains(user))
+        };
+        (0..RANGES).map(range).find(is_free).unwrap_or(range(0))
+    }
+
     /// Whether a map of this process's user namespace has all of them.
     fn are_in(self, map: &str) -> bool {
         map.lines().any(|line| {
@@ -92,6 +112,16 @@ pub(crate) fn map_ids(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_of_processes_are_not_drawn() {
+        let range = |number| FIRST + number * COUNT;
+        let mut used: Vec<u32> = (1..RANGES).map(|number| range(number) + 3).collect();
+        used.push(1000);
+        assert_eq!(SessionIds::draw(&used).first, range(0));
+        let ours = rustix::process::getuid().as_raw();
+        assert!(users().contains(&ours));
+    }
 
     #[test]
     fn containers_have_fewer_ids() {
