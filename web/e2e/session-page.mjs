@@ -27,10 +27,14 @@ export function sessionPageCases({ open, ask, answered, download, runOf, service
       await type(page, 'print("later", first + 1)');
       await other.locator('.source', { hasText: 'print("later", first + 1)' }).waitFor();
       await other.locator('.below', { hasText: 'later 43' }).waitFor();
+      // What the second page still asks for the new cell would wake it again.
+      await other.goto('about:blank');
       await page.getByRole('button', { name: 'Hibernate' }).click();
       await page.getByRole('button', { name: 'Wake' }).waitFor();
-      await other.reload();
+      await other.goto(page.url());
       await other.locator('.below', { hasText: 'later 43' }).waitFor();
+      // No page has woken it by looking.
+      await other.getByRole('button', { name: 'Wake' }).waitFor();
       const notebook = JSON.parse(await download(other, other.getByRole('button', { name: 'Notebook (.ipynb)' })));
       assert.deepEqual(
         notebook.cells.map((one) => one.source),

@@ -86,15 +86,19 @@ export class LiveSession {
     }
   }
 
-  /** What can change with each cell. */
+  /** What can change with each cell. Of a session that hibernates nothing is asked: that would wake it. */
   async look(): Promise<void> {
-    const [view, names, files, checkpoints] = await Promise.allSettled([
-      sessions.show(this.id),
+    try {
+      this.#see(await sessions.show(this.id));
+    } catch {
+      // What is shown stays: the connection is lost, or the session has ended.
+    }
+    if (this.view?.state !== 'awake') return;
+    const [names, files, checkpoints] = await Promise.allSettled([
       sessions.manifest(this.id),
       sessions.files(this.id),
       sessions.checkpoints(this.id),
     ]);
-    if (view.status === 'fulfilled') this.#see(view.value);
     if (names.status === 'fulfilled') this.names = names.value;
     if (files.status === 'fulfilled') this.files = files.value.files;
     if (checkpoints.status === 'fulfilled') this.checkpoints = checkpoints.value;
