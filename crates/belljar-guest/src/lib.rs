@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn sharing() {
         for python in interpreters() {
-            run_tests(&python, "test_sharing.py", "Ran 5 tests");
+            run_tests(&python, "test_sharing.py", "Ran 6 tests");
         }
     }
 

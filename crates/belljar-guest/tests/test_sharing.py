@@ -18,6 +18,11 @@ words = [f"word {{n}}" for n in range(200_000)]
 table = {{n: (n, str(n)) for n in range(50_000)}}
 del held
 gc.collect(); gc.disable(); gc.freeze()
+def areas():
+    with open("/proc/self/maps") as file:
+        return [line.split()[1] for line in file if ".so" in line]
+before = areas()
+sharing.merge_areas()
 sharing.share()
 gc.enable()
 """
@@ -117,6 +122,18 @@ class Sharing(unittest.TestCase):
             self.assertGreater(int(kilobytes), 12 << 10)
         else:
             self.assertEqual(int(kilobytes), 0)
+
+    def test_libraries_have_fewer_areas(self):
+        before, after = self.run_after("""
+            assert set(areas()) <= {"r-xp", "rw-p", "---p"}, areas()
+            child = os.fork()
+            if child == 0:
+                use()
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            print(len(before), len(areas()))
+        """)
+        self.assertLess(int(after), 0.6 * int(before))
 
 
 if __name__ == "__main__":

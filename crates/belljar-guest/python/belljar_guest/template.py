@@ -128,6 +128,8 @@ class Template:
             request.get("preload", []), request.get("fonts", []), request.get("threads")
         )
         del held
+        if share:
+            sharing.merge_areas()
         walls.expect(request.get("variables", {}))
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the rehearsal took it
         threads, data = warm.status()
