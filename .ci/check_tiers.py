@@ -95,15 +95,16 @@ def counted(tier):
 
 
 INTRODUCTION = """\
-# Tests in containers
+# Tests on each isolation tier
 
 The tests of the sandbox and its [attack suite](security-tests.md) run on Belljar's own walls, and again with each
-session in a [container](images.md). The tests say nothing of tiers. A list names each test that differs in a container,
-with the reason; `.ci/tiers` runs the tests, and fails if the list and the results differ in either direction.
+session in a [container](images.md) or in a [sandbox of gVisor](isolation.md). The tests say nothing of tiers. A list names
+each test that differs on a tier, with the reason; `.ci/tiers` runs the tests, and fails if the list and the results differ
+in either direction.
 
 - **held**: the test passes as it is.
-- **differs**: a container does it in another way, weaker or stronger, as the row says.
-- **not there**: a container does not have it, and refuses it by name; or the test looks at what only own walls have.
+- **differs**: the tier does it in another way, weaker or stronger, as the row says.
+- **not there**: the tier does not have it, and refuses it by name; or the test looks at what only own walls have.
 - **varies**: whether the test passes depends on the speed of the machine. It counts by its result.
 
 """

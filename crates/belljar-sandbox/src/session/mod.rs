@@ -26,7 +26,7 @@ pub(crate) mod watches;
 
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{
@@ -140,21 +140,28 @@ impl Session {
     pub(crate) fn begin(&self, work: Work) -> CellRun {
         let (sender, events) = unbounded_channel();
         let lifecycle = Arc::clone(&self.lifecycle);
-        tokio::spawn(async move {
+        let mut driven = Box::pin(async move {
             let result = match work {
                 Work::Cell(cell) => run_cell(&lifecycle, cell, &sender).await,
                 Work::Answer(call, frame) => resume(&lifecycle, call, frame, &sender).await,
             };
+            let mut checkpoints = None;
             if lifecycle.options.checkpoints == Checkpoints::Auto
                 && let Ok(Some(AwakeSession { handle, guest })) = lifecycle.now()
             {
                 let (handle, guest) = (Arc::downgrade(&handle), Arc::downgrade(&guest));
-                tokio::spawn(take_up_checkpoints(handle, guest));
+                checkpoints = Some(take_up_checkpoints(handle, guest));
             }
             // All of the session is released before the caller can know that the cell is over.
             drop(lifecycle);
             let _ = sender.send(result.map(|outcome| Event::Outcome(Box::new(outcome))));
+            checkpoints.map(tokio::spawn);
         });
+        // Up to its first wait here and now: the guest has the request before another thread wakes up.
+        let mut nobody = Context::from_waker(Waker::noop());
+        if driven.as_mut().poll(&mut nobody).is_pending() {
+            tokio::spawn(driven);
+        }
         CellRun { events }
     }
 

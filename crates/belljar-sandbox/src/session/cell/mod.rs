@@ -16,6 +16,7 @@ use belljar_protocol::{
     GuestVariables, HostFrame, Outcome, RawFrame, Status, Stream, encode_frame,
 };
 use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::buffers;
@@ -102,6 +103,16 @@ pub(crate) struct CellDriver<'a> {
     clears: bool,
     value_limit: Option<usize>,
     stop: Option<Stop>,
+}
+
+/// Writes as much of the queue as the channel takes now.
+fn write_some(control: &UnixStream, outgoing: &mut VecDeque<u8>) {
+    match control.try_write(outgoing.as_slices().0) {
+        Ok(written) => drop(outgoing.drain(..written)),
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+        // The guest has ended, and may have sent the reason: that is read, up to the end of the channel.
+        Err(_) => outgoing.clear(),
+    }
 }
 
 impl<'a> CellDriver<'a> {
@@ -307,6 +318,7 @@ impl<'a> CellDriver<'a> {
         let mut gone = false;
         let timer = tokio::time::sleep_until((started + self.wall_time).into());
         tokio::pin!(timer);
+        write_some(&self.guest.control, &mut self.outgoing);
         loop {
             loop {
                 match self.guest.next_frame() {
@@ -349,13 +361,7 @@ impl<'a> CellDriver<'a> {
                 _ = guest.stdout.readable(), if !guest.stdout_ended => self.read_output(Stream::Stdout),
                 _ = guest.stderr.readable(), if !guest.stderr_ended => self.read_output(Stream::Stderr),
                 _ = guest.control.writable(), if !outgoing.is_empty() => {
-                    match guest.control.try_write(outgoing.as_slices().0) {
-                        Ok(written) => drop(outgoing.drain(..written)),
-                        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-                        // It has ended, and may have sent the reason: that is read, up to the end
-                        // of the channel.
-                        Err(_) => outgoing.clear(),
-                    }
+                    write_some(&guest.control, outgoing);
                 }
                 // A checkpoint holds the channel open when the interpreter is gone.
                 () = exited(&mut guest.exit), if !guest.checkpoint_set.is_empty() => {
