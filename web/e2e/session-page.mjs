@@ -1,5 +1,6 @@
 // A session that several pages look at, and its files.
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 
 export function sessionPageCases({ open, ask, answered, download, runOf, service, salesFile }) {
   const start = async (page) => {
@@ -62,6 +63,25 @@ export function sessionPageCases({ open, ask, answered, download, runOf, service
       page.once('dialog', (dialog) => dialog.accept());
       await page.getByRole('button', { name: 'Delete sales.csv' }).click();
       await page.getByRole('button', { name: 'Delete sales.csv' }).waitFor({ state: 'detached' });
+      return page;
+    },
+    async 'session page: a large upload goes on after the connection broke'() {
+      const page = await open();
+      await start(page);
+      let parts = 0;
+      await page.route('**/uploads/*', (route) =>
+        route.request().method() === 'PATCH' && ++parts === 2 ? route.abort() : route.continue(),
+      );
+      const buffer = Buffer.alloc(20_000_000, 'region,amount\nNorth,1\n');
+      await page.locator('input[type=file]').setInputFiles({ name: 'large.csv', mimeType: 'text/csv', buffer });
+      await page.getByRole('progressbar', { name: 'Uploading large.csv' }).waitFor();
+      await page.getByRole('button', { name: 'large.csv', exact: true }).waitFor();
+      await page.getByRole('progressbar').waitFor({ state: 'detached' });
+      assert.equal(parts, 4);
+      const code = 'import hashlib; print(hashlib.sha256(open("large.csv", "rb").read()).hexdigest())';
+      await type(page, code);
+      const hash = createHash('sha256').update(buffer).digest('hex');
+      await page.locator('.below', { hasText: hash }).waitFor();
       return page;
     },
     async 'session page: a run takes files of more than a request can have'() {

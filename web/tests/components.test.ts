@@ -3,6 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 import AnswerCard from '../src/components/AnswerCard.svelte';
 import ApprovalCard from '../src/components/ApprovalCard.svelte';
 import Frame from '../src/components/Frame.svelte';
+import Markdown from '../src/components/Markdown.svelte';
 import Names from '../src/components/Names.svelte';
 import OutcomeView from '../src/components/OutcomeView.svelte';
 import QuestionForm from '../src/components/QuestionForm.svelte';
@@ -27,6 +28,52 @@ describe('E7: what a program shows as HTML or SVG', () => {
     const page = container.querySelector('iframe')?.getAttribute('srcdoc') ?? '';
     expect(page).not.toContain('onload');
     expect(page).toContain('data:image/svg+xml;base64,');
+  });
+});
+
+describe('formulas', () => {
+  const drawn = async (text: string) => {
+    const { container } = render(Markdown, { text });
+    await vi.waitFor(() => expect(container.querySelector('math, code')).not.toBeNull());
+    await import('../src/text/formula');
+    await new Promise((resolve) => setTimeout(resolve));
+    return container;
+  };
+  test('are drawn as MathML', async () => {
+    const container = await drawn('The mean is $\\frac{a}{b}$.');
+    expect(container.querySelector('math mfrac')).not.toBeNull();
+    expect(container.textContent).toBe('The mean is ab.');
+  });
+  test('that cannot be read stay as they were written', async () => {
+    const container = await drawn('So $\\frac{a$ is wrong.');
+    expect(container.querySelector('math')).toBeNull();
+    expect(container.querySelector('code')?.textContent).toBe('\\frac{a');
+  });
+  test('E8: load and run nothing', async () => {
+    const attacks = [
+      '\\href{javascript:alert(1)}{x}',
+      '\\url{https://evil/}',
+      '\\includegraphics{https://evil/a.png}',
+      '\\style{background: url(https://evil/)}{x}',
+      '\\class{button}{x}',
+      '\\id{root}{x}',
+      '\\data{a=b}{x}',
+      '\\text{<img src=x onerror=alert(1)>}',
+      '\\def\\a{\\a\\a}\\a',
+      '\\color{red;background:url(https://evil/)}{x}',
+      '\\rule{9999em}{9999em}',
+      `${'{'.repeat(900)}x${'}'.repeat(900)}`,
+      `x^${'2'.repeat(3000)}`,
+    ];
+    for (const attack of attacks) {
+      const container = await drawn(`\\(${attack}\\) $$${attack}$$`);
+      expect(
+        container.querySelectorAll('a, img, script, iframe, [href], [src], [onerror], .button, #root'),
+      ).toHaveLength(0);
+      for (const element of container.querySelectorAll('[style]')) {
+        expect(element.getAttribute('style')).not.toMatch(/url|position|9999/);
+      }
+    }
   });
 });
 

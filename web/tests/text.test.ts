@@ -73,6 +73,21 @@ describe('answers', () => {
     ).map((block) => block.kind);
     expect(kinds).toEqual(['heading', 'paragraph', 'list', 'table', 'code']);
   });
+  test('formulas, but not amounts of money', () => {
+    const formulas = (text: string) =>
+      readMarkdown(text).flatMap((block) =>
+        block.kind === 'math'
+          ? [block.text]
+          : 'inside' in block
+            ? block.inside.flatMap((part) => (part.kind === 'math' ? [part.text] : []))
+            : [],
+      );
+    expect(formulas('So $\\bar{x} = 4$ and $n$, with \\(a + b\\).')).toEqual(['\\bar{x} = 4', 'n', 'a + b']);
+    expect(formulas('Sum:\n$$\n\\sum_i x_i\n$$\nand \n\\[ y^2 \\]\nend')).toEqual(['\\sum_i x_i', 'y^2']);
+    expect(formulas('From $5 to $10, $3 million, US$4 and $7; a $PATH and 5$ each, 6$.')).toEqual([]);
+    expect(formulas('`$x_1$` and \\$x_1$')).toEqual([]);
+    expect(readMarkdown('$$ x').map((block) => block.kind)).toEqual(['math']);
+  });
   test('a value has its evidence where it stands, and not inside of a longer one', () => {
     const evidence = [
       { value: '42', seen: { kind: 'output' as const, step: 1, line: '42', rounded: false } },

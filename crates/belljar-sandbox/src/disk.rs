@@ -80,6 +80,11 @@ impl DiskSpace {
         self.bytes += bytes;
         Ok(())
     }
+
+    /// Has the space of another one, too.
+    pub fn absorb(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
 }
 
 impl Drop for DiskSpace {

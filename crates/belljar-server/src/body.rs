@@ -50,6 +50,8 @@ pub(crate) enum Takes {
     Json,
     /// A file of at most so many bytes.
     File(u64),
+    /// The same, and what arrives of it counts also if the rest does not.
+    Part(u64),
 }
 
 /// A body that has arrived whole.
@@ -57,6 +59,8 @@ pub(crate) enum Takes {
 pub(crate) struct Upload {
     contents: Contents,
     resources: BodyResources,
+    /// Why the rest of a part did not arrive.
+    cut_off: Option<Problem>,
 }
 
 /// What a body holds for as long as it is there: a permit for a transfer, its bytes in memory, its bytes on disk.
@@ -86,7 +90,7 @@ impl Upload {
     ) -> Result<Self, Problem> {
         let (limit, patience) = match takes {
             Takes::Json => (MAX_JSON, PATIENCE_JSON),
-            Takes::File(limit) => (limit, PATIENCE_FILE),
+            Takes::File(limit) | Takes::Part(limit) => (limit, PATIENCE_FILE),
         };
         let too_large = || {
             let detail = format!("the limit is {limit} bytes");
@@ -97,14 +101,16 @@ impl Upload {
         if announced.is_some_and(|length| length > limit) {
             return Err(too_large());
         }
+        // What counts of a part is what arrives.
+        let reserved = announced.filter(|_| !matches!(takes, Takes::Part(_)));
         let fault = |error| Problem::io("cannot store a request body", error);
         let mut resources = BodyResources::default();
         let mut contents = match takes {
             Takes::Json => Contents::Memory(Vec::new()),
-            Takes::File(_) => {
+            Takes::File(_) | Takes::Part(_) => {
                 resources.permit = Some(service.admission.transfer(tenant)?);
                 let disk = service.runs.disk(tenant).await?;
-                resources.space = Some(disk.take(announced.unwrap_or(0)).map_err(disk_full)?);
+                resources.space = Some(disk.take(reserved.unwrap_or(0)).map_err(disk_full)?);
                 failpoint::fail("spool.upload").map_err(fault)?;
                 Contents::File(tempfile::tempfile_in(&service.spool).map_err(fault)?)
             }
@@ -113,21 +119,28 @@ impl Upload {
         let (mut bytes, mut since_yield) = (0, 0);
         let late = || Problem::new(Code::BodyTimeout, "send it faster");
         let mut pace = Pace::default();
+        let mut cut_off = None;
         loop {
             let frame = tokio::select! {
                 biased;
-                frame = body.frame() => frame,
-                () = poll_fn(|context| pace.poll_too_slow(context)) => return Err(late()),
-                () = sleep(PAUSE) => return Err(late()),
-                () = sleep_until(deadline) => return Err(late()),
+                frame = body.frame() => Ok(frame),
+                () = poll_fn(|context| pace.poll_too_slow(context)) => Err(late()),
+                () = sleep(PAUSE) => Err(late()),
+                () = sleep_until(deadline) => Err(late()),
             };
-            let Some(frame) = frame else {
-                break;
+            let frame = match frame.map(Option::transpose) {
+                Ok(Ok(Some(frame))) => frame,
+                Ok(Ok(None)) => break,
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "request body cut off");
+                    cut_off = Some(Problem::new(Code::BadBody, "it was cut off"));
+                    break;
+                }
+                Err(late) => {
+                    cut_off = Some(late);
+                    break;
+                }
             };
-            let frame = frame.map_err(|error| {
-                tracing::debug!(%error, "request body cut off");
-                Problem::new(Code::BadBody, "it was cut off")
-            })?;
             let Ok(data) = frame.into_data() else {
                 continue;
             };
@@ -136,7 +149,7 @@ impl Upload {
             if bytes > limit {
                 return Err(too_large());
             }
-            if let (Some(space), None) = (&mut resources.space, announced) {
+            if let (Some(space), None) = (&mut resources.space, reserved) {
                 space.grow(data.len() as u64).map_err(disk_full)?;
             }
             if bytes > SMALL as u64 && resources.permit.is_none() {
@@ -161,6 +174,11 @@ impl Upload {
                 tokio::task::yield_now().await;
             }
         }
+        if !matches!(takes, Takes::Part(_))
+            && let Some(problem) = cut_off
+        {
+            return Err(problem);
+        }
         if let Contents::Memory(memory) = contents {
             let count = offload(memory.len(), move || (count_values(&memory), memory));
             let (values, memory) = count.await;
@@ -173,6 +191,7 @@ impl Upload {
         Ok(Self {
             contents,
             resources,
+            cut_off,
         })
     }
 
@@ -180,6 +199,14 @@ impl Upload {
     pub(crate) fn file(&self) -> Result<&File, Problem> {
         match &self.contents {
             Contents::File(file) => Ok(file),
+            Contents::Memory(_) => Err(Problem::internal("a body", "it is not a file")),
+        }
+    }
+
+    /// The part of a file that it is, what it takes on disk, and why the rest did not arrive.
+    pub(crate) fn into_part(self) -> Result<(File, Option<DiskSpace>, Option<Problem>), Problem> {
+        match self.contents {
+            Contents::File(file) => Ok((file, self.resources.space, self.cut_off)),
             Contents::Memory(_) => Err(Problem::internal("a body", "it is not a file")),
         }
     }

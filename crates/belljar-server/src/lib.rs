@@ -64,6 +64,7 @@ mod starting_memory;
 mod streams;
 mod tenants;
 mod tls;
+mod uploads;
 mod web;
 mod wire;
 mod work;

@@ -76,6 +76,7 @@ codes! {
     ShareNotFound "share_not_found" NOT_FOUND never "No such share link";
     KeyNotFound "key_not_found" NOT_FOUND never "No such key";
     FileNotFound "file_not_found" NOT_FOUND never "No such file";
+    UploadNotFound "upload_not_found" NOT_FOUND never "No such upload";
     MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED never "Method not allowed for this route";
     BadRequest "bad_request" BAD_REQUEST never "Invalid request";
     BadBody "bad_body" BAD_REQUEST never "Invalid body";
@@ -113,6 +114,8 @@ codes! {
     NotRegular "not_regular" CONFLICT never "Not a regular file";
     FileExists "file_exists" CONFLICT never "The path already exists";
     FileRefused "file_refused" CONFLICT never "The workspace refused the file operation";
+    UploadOffset "upload_offset" CONFLICT never "The upload continues at another offset";
+    TusVersion "tus_version" PRECONDITION_FAILED never "Unsupported version of the tus protocol";
     ApprovalChanged "approval_changed" CONFLICT never "The approval has changed";
     ApprovalNotCode "approval_not_code" CONFLICT never "Only code can be edited";
     RunEnded "run_ended" CONFLICT never "The run has ended";

@@ -7,6 +7,8 @@ use crate::options::ServerOptions;
 
 /// The route of a file of a workspace.
 const FILE: &str = "/v1/sessions/{id}/files/{*path}";
+/// The route of a file that comes in parts.
+const UPLOAD: &str = "/v1/sessions/{id}/uploads/{upload}";
 /// The route of a directory as an archive.
 const ARCHIVE: &str = "/v1/sessions/{id}/archive";
 /// The routes of the files of a sandbox: with headers that name it, and by a signed address.
@@ -26,6 +28,7 @@ pub(crate) fn takes(route: &str, options: &ServerOptions) -> Takes {
         FILE | SANDBOX_FILES | SIGNED_FILES | CONTAINER_FILES => {
             Takes::File(options.session.limits.transfer_bytes)
         }
+        UPLOAD => Takes::Part(options.session.limits.transfer_bytes),
         ARCHIVE => Takes::File(options.session.limits.workspace_bytes),
         // What a session may hold, files included, is in its memory.
         FROM_SNAPSHOT => Takes::File(options.session.limits.memory_bytes),

@@ -19,6 +19,7 @@ use crate::new_session::{NewSession, OldSession};
 use crate::node::random_hex;
 use crate::problem::{Code, Problem};
 use crate::tenants::TenantName;
+use crate::uploads::UploadBook;
 
 /// The sessions that give up copies at once where memory is short.
 const SAVING_AT_ONCE: usize = 20;
@@ -49,6 +50,7 @@ pub(crate) struct SessionEntry {
     /// Whether it is about to hibernate, at the end of its lease.
     falls_asleep: AtomicBool,
     pub(crate) commands: CommandBook,
+    pub(crate) uploads: UploadBook,
     /// Watched directories whose changes a client asks for, by id.
     pub(crate) watchers: Mutex<HashMap<String, Watch>>,
 }
@@ -171,9 +173,15 @@ impl SessionEntry {
         lock(&self.label).container.as_mut().map(change)
     }
 
+    /// Takes the session, and forgets what was on its way into it.
+    fn take(&self, next: Live) -> Option<(Arc<Session>, Permit)> {
+        self.uploads.clear();
+        lock(&self.live).take(next)
+    }
+
     /// Ends it and gives its permit back, at once.
     pub(crate) fn end(&self) {
-        let ended = lock(&self.live).take(Live::Ended(None));
+        let ended = self.take(Live::Ended(None));
         if let Some((session, _permit)) = ended {
             session.end();
         }
@@ -188,6 +196,7 @@ impl SessionEntry {
             is_lost.then(|| live.take(Live::Ended(None))).flatten()
         };
         if let Some((session, _permit)) = ended {
+            self.uploads.clear();
             session.end();
         }
     }
@@ -200,12 +209,12 @@ impl SessionEntry {
 
     /// It was saved for the next start.
     pub(crate) fn leave(&self) {
-        let _left = lock(&self.live).take(Live::Left);
+        let _left = self.take(Live::Left);
     }
 
     /// Ends it, and waits for its processes where nobody else uses it.
     pub(crate) async fn close(&self) {
-        let ended = lock(&self.live).take(Live::Ended(None));
+        let ended = self.take(Live::Ended(None));
         if let Some((session, _permit)) = ended {
             session.end();
             if let Some(session) = Arc::into_inner(session) {
@@ -240,6 +249,7 @@ impl SessionEntry {
             running: AtomicUsize::new(0),
             falls_asleep: AtomicBool::new(false),
             commands: CommandBook::default(),
+            uploads: UploadBook::default(),
             watchers: Mutex::default(),
         }
     }
@@ -467,6 +477,7 @@ impl Sessions {
     /// Ends sessions whose lease is over, or lets them sleep.
     pub(crate) fn end_leases(&self) {
         for entry in self.all() {
+            entry.uploads.forget_old();
             match entry.due() {
                 Some(LeaseEnd::End) => entry.end(),
                 Some(LeaseEnd::Sleep) => entry.fall_asleep(),

@@ -75,6 +75,20 @@ def test_a_repeated_request_has_one_effect(service: Service, wire: Wire) -> None
             assert direct.attach(session.id).run("runs").value == "1"
 
 
+def test_an_upload_in_parts_goes_on(service: Service, wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are lost after parts have arrived: no part is missing, and none is there twice."""
+    monkeypatch.setattr(_core, "PART", 1 << 16)
+    contents = b"".join(n.to_bytes(4, "big") for n in range(80_000))
+    with Belljar(wire.url, service.key) as client:
+        session = client.session()
+        another_connection(client)
+        begun = wire.connections
+        wire.plan = lambda number: 600 * (number - begun) if number < begun + 4 else None
+        session.files.put("data/large.bin", contents)
+        assert wire.connections == begun + 5
+        assert session.files.get("data/large.bin") == contents
+
+
 def test_events_that_are_gone_leave_the_outcome(service: Service, wire: Wire) -> None:
     """What was sent while the connection was lost is more than is kept."""
     code = """

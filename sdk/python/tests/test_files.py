@@ -7,9 +7,11 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from tusclient.client import TusClient  # type: ignore[import-untyped]
 
 from belljar import BelljarError, NotFound, Session
 from belljar import _directories as directories
+from conftest import Service
 
 
 def test_files_as_a_person_expects(session: Session) -> None:
@@ -110,3 +112,19 @@ def test_changes_as_they_happen(session: Session) -> None:
         assert [change.type for change in changes] == ["deleted"]
     with pytest.raises(NotFound):
         session.files.watch("d")
+
+
+def test_a_client_of_tus_uploads_in_parts(service: Service, session: Session, tmp_path: Path) -> None:
+    contents = bytes(range(256)) * 4000
+    (tmp_path / "large").write_bytes(contents)
+    url = f"{service.url}/v1/sessions/{session.id}/uploads"
+    client = TusClient(url, headers={"Authorization": f"Bearer {service.key}"})
+    metadata = {"filename": "data/large.bin"}
+    uploader = client.uploader(str(tmp_path / "large"), chunk_size=300_000, metadata=metadata)
+    uploader.upload_chunk()
+    assert not session.files.exists("data/large.bin")
+    # Another program goes on.
+    another = client.uploader(str(tmp_path / "large"), chunk_size=300_000, url=uploader.url)
+    assert another.offset == 300_000
+    another.upload()
+    assert session.files.get("data/large.bin") == contents

@@ -26,6 +26,7 @@ import type {
   TerminalSize,
   Thread,
 } from './types';
+import { upload } from './upload';
 
 export const login = (key: string) => act('login', { key });
 export const logout = () => act('logout');
@@ -138,12 +139,7 @@ export const sessions = {
   wake: (id: string) => act(route`v1/sessions/${id}/wake`),
   files: (id: string) => askJson<{ files: FileView[]; truncated: boolean }>(route`v1/sessions/${id}/files`),
   filePath: (id: string, path: string) => route`v1/sessions/${id}/files/${path}`,
-  upload: (id: string, path: string, file: Blob) =>
-    ask(route`v1/sessions/${id}/files/${path}`, {
-      method: 'PUT',
-      body: file,
-      headers: { 'Content-Type': 'application/octet-stream' },
-    }),
+  upload,
   remove: (id: string, path: string) => ask(route`v1/sessions/${id}/files/${path}`, { method: 'DELETE' }),
   archivePath: (id: string) => route`v1/sessions/${id}/archive`,
   snapshotPath: (id: string) => route`v1/sessions/${id}/snapshot`,

@@ -463,6 +463,7 @@ export const en = {
   'session.files': 'Files',
   'session.no_files': 'The workspace is empty. Drop files here.',
   'session.upload': 'Upload',
+  'session.uploading': 'Uploading {name}',
   'session.delete_file': 'Delete {name}',
   'session.delete_sure': 'Delete {name}? This cannot be undone.',
   'session.ask_about': 'Ask about {name}',

@@ -465,6 +465,7 @@ export const zh: Words = {
   'session.files': '文件',
   'session.no_files': '工作区是空的。把文件拖到这里。',
   'session.upload': '上传',
+  'session.uploading': '正在上传 {name}',
   'session.delete_file': '删除 {name}',
   'session.delete_sure': '删除 {name}？此操作无法撤销。',
   'session.ask_about': '就 {name} 提问',

@@ -2,7 +2,7 @@
 // so that nothing that a model writes can load or run anything (attack E8).
 
 export type Inline =
-  { kind: 'text'; text: string } | { kind: 'strong' | 'emphasis'; inside: Inline[] } | { kind: 'code'; text: string };
+  { kind: 'text' | 'code' | 'math'; text: string } | { kind: 'strong' | 'emphasis'; inside: Inline[] };
 
 export type Block =
   | { kind: 'paragraph' | 'quote'; inside: Inline[] }
@@ -10,6 +10,7 @@ export type Block =
   | { kind: 'list'; ordered: boolean; start: number; items: Inline[][] }
   | { kind: 'code'; language: string; text: string }
   | { kind: 'table'; head: Inline[][]; rows: Inline[][][] }
+  | { kind: 'math'; text: string }
   | { kind: 'rule' };
 
 export function readMarkdown(text: string): Block[] {
@@ -32,6 +33,18 @@ export function readMarkdown(text: string): Block[] {
         inside.push(lines[at] ?? '');
       }
       blocks.push({ kind: 'code', language: fence[2] ?? '', text: inside.join('\n') });
+    } else if (/^\s*(?:\$\$|\\\[)/.test(line)) {
+      close();
+      const end = line.trim().startsWith('$$') ? '$$' : '\\]';
+      let text = line.trim().slice(2);
+      while (!text.trimEnd().endsWith(end) && at + 1 < lines.length) text += `\n${lines[(at += 1)]}`;
+      blocks.push({
+        kind: 'math',
+        text: text
+          .trimEnd()
+          .replace(/(?:\$\$|\\\])$/, '')
+          .trim(),
+      });
     } else if (heading) {
       close();
       blocks.push({ kind: 'heading', level: heading[1]?.length ?? 1, inside: readInline(heading[2] ?? '') });
@@ -74,14 +87,23 @@ function tableRow(line: string): Inline[][] {
   return inside.split('|').map((cell) => readInline(cell.trim()));
 }
 
+/** Whether text between two `$` is a formula: amounts of money are not. */
+function isFormula(text: string): boolean {
+  return /[\\^_{}=<>]/.test(text) || /^[A-Za-z]$/.test(text);
+}
+
 export function readInline(text: string): Inline[] {
   const parts: Inline[] = [];
-  const pattern = /`([^`\n]+)`|\*\*([^*\n]+(?:\*[^*\n]+)*)\*\*|__([^_\n]+)__|(?<![\w*])\*([^*\s][^*\n]*)\*(?![\w*])/g;
+  const pattern =
+    /`([^`\n]+)`|\*\*([^*\n]+(?:\*[^*\n]+)*)\*\*|__([^_\n]+)__|(?<![\w*])\*([^*\s][^*\n]*)\*(?![\w*])|\\\(([^\n]+?)\\\)|(?<![\w$\\])\$([^\s$](?:[^$\n]*[^\s$\\])?)\$(?![\w$])/g;
   let from = 0;
   for (const match of text.matchAll(pattern)) {
+    const [whole, code, strong, underlined, emphasis, formula, between] = match;
+    if (between !== undefined && !isFormula(between)) continue;
     if (match.index > from) parts.push({ kind: 'text', text: text.slice(from, match.index) });
-    const [whole, code, strong, underlined, emphasis] = match;
     if (code !== undefined) parts.push({ kind: 'code', text: code });
+    else if (formula !== undefined || between !== undefined)
+      parts.push({ kind: 'math', text: (formula ?? between ?? '').trim() });
     else if (emphasis !== undefined) parts.push({ kind: 'emphasis', inside: readInline(emphasis) });
     else parts.push({ kind: 'strong', inside: readInline(strong ?? underlined ?? '') });
     from = match.index + whole.length;

@@ -35,6 +35,7 @@ mod steering;
 mod steps;
 mod terminal;
 mod thread;
+mod uploads;
 mod variables;
 pub(crate) mod watch;
 
@@ -43,7 +44,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{Path, Request};
 use axum::http::header;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use hyper::service::Service as _;
@@ -98,6 +99,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(files::rename))
         .routes(routes!(files::archive, files::unpack))
         .routes(routes!(watch::watch))
+        .merge(uploads())
         .routes(routes!(run_list::list, run_create::create))
         .routes(routes!(runs::show, run_list::update, runs::delete))
         .routes(routes!(thread::show))
@@ -120,6 +122,14 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(reproduce::reproduce))
         .routes(routes!(login::me))
         .routes(routes!(login::examples))
+}
+
+/// Each of their responses has a header more.
+fn uploads() -> OpenApiRouter<Arc<Service>> {
+    OpenApiRouter::new()
+        .routes(routes!(uploads::create))
+        .routes(routes!(uploads::show, uploads::add, uploads::delete))
+        .layer(map_response(uploads::say_version))
 }
 
 /// Routes without a key.

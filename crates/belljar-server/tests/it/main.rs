@@ -53,6 +53,7 @@ mod steering;
 mod support;
 mod tenants;
 mod tls;
+mod uploads;
 mod variables;
 mod web;
 #[path = "../../../belljar-journal/tests/weed/mod.rs"]

@@ -743,10 +743,25 @@ class AsyncFiles:
 
     async def put(self, name: str | os.PathLike[str], source: bytes | str | os.PathLike[str] | None = None) -> None:
         """Uploads bytes, or the local file with this path, to the workspace. `put("local.csv")` uploads a local file
-        under its own name."""
+        under its own name. Large ones go in parts, so that a broken connection costs one part."""
         inside, upload = _core.named_source(name, source)
+        if upload.size > _core.PART:
+            return await self._put_in_parts(inside, upload)
         headers = {"Content-Type": "application/octet-stream"}
         await self._client._send(Call.change("PUT", self._one(inside), upload=upload, headers=headers))
+
+    async def _put_in_parts(self, name: str, upload: _core.Upload) -> None:
+        begin = Call.change("POST", f"{self._session}/uploads", headers=_core.whole_headers(name, upload.size))
+        path = (await self._client._send(begin)).headers["Location"]
+        offset = 0
+        while offset < upload.size:
+            try:
+                response = await self._client._send(_core.part_call(path, upload, offset))
+            except BelljarError as error:
+                if error.code != "upload_offset":
+                    raise
+                response = await self._client._send(Call("HEAD", path, headers=_core.TUS))
+            offset = int(response.headers["Upload-Offset"])
 
     async def get(self, name: str) -> bytes:
         """The contents of a file."""

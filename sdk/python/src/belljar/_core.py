@@ -38,6 +38,9 @@ LONGEST_WAIT = 60.0
 # Seconds for a service that restarts: its grace period, saving its sessions, and its start.
 RESTART = 120.0
 CHUNK = 1 << 16
+# Larger files go in parts of this size.
+PART = 8 << 20
+TUS = {"Tus-Resumable": "1.0.0"}
 
 Event = Union[
     models.StartedEvent,
@@ -190,17 +193,24 @@ class Call:
 
 @dataclass(frozen=True)
 class Upload:
-    """Bytes, or a file that is read when it is sent."""
+    """Bytes, or a file that is read when it is sent; or a part of them."""
 
     source: bytes | Path
+    begin: int = 0
+    length: int | None = None
 
     @property
     def size(self) -> int:
+        if self.length is not None:
+            return self.length
         return len(self.source) if isinstance(self.source, bytes) else self.source.stat().st_size
 
     def chunks(self) -> Iterator[bytes]:
         with io.BytesIO(self.source) if isinstance(self.source, bytes) else self.source.open("rb") as file:
-            while chunk := file.read(CHUNK):
+            file.seek(self.begin)
+            left = self.size
+            while left > 0 and (chunk := file.read(min(CHUNK, left))):
+                left -= len(chunk)
                 yield chunk
 
     async def achunks(self) -> AsyncIterator[bytes]:
@@ -527,6 +537,19 @@ def named_source(name: str | os.PathLike[str], given: bytes | str | os.PathLike[
     if given is None:
         return Path(name).name, source(name)
     return os.fspath(name), source(given)
+
+
+def whole_headers(name: str, size: int) -> dict[str, str]:
+    """Of a request that begins an upload in parts."""
+    metadata = f"filename {base64.b64encode(name.encode()).decode()}"
+    return {**TUS, "Upload-Length": str(size), "Upload-Metadata": metadata}
+
+
+def part_call(path: str, upload: Upload, offset: int) -> Call:
+    """The next part. Sent twice, the second is refused: what has arrived is asked for then."""
+    part = Upload(upload.source, offset, min(PART, upload.size - offset))
+    headers = {**TUS, "Content-Type": "application/offset+octet-stream", "Upload-Offset": str(offset)}
+    return Call("PATCH", path, upload=part, headers=headers)
 
 
 def closed() -> BelljarError:
