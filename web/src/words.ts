@@ -73,6 +73,7 @@ export function evidenceWords({ seen }: Evidence): string {
     const why = t(`weak.${seen.weak}` as Word);
     return t('run.evidence_weak', { why, step: seen.step, cell: seen.cell ?? seen.step, line });
   }
+  if (seen.derived) return t('run.evidence_derived', { step: seen.step, cell: seen.cell ?? seen.step, line });
   if (seen.cell === null || seen.cell === undefined) return t('run.evidence_step', { step: seen.step, line });
   return t('run.evidence_in', { step: seen.step, cell: seen.cell, line });
 }

@@ -1,5 +1,6 @@
 import { render, within } from '@testing-library/svelte';
 import { describe, expect, test, vi } from 'vitest';
+import { tick } from 'svelte';
 import AnswerCard from '../src/components/AnswerCard.svelte';
 import ApprovalCard from '../src/components/ApprovalCard.svelte';
 import Frame from '../src/components/Frame.svelte';
@@ -258,6 +259,37 @@ test('values of an answer point to where they were seen', () => {
   const seen = container.querySelector<HTMLElement>('.seen');
   expect([seen?.textContent, seen?.title]).toEqual(['42', expect.stringContaining('Printed by cell 1')]);
   expect(container.querySelector('.nowhere')?.textContent).toContain('7');
+});
+
+test('a derived value shows its code, inputs, files and line, and gives the focus back', async () => {
+  const inputs = [{ name: 'df', cell: 1, code: "df = pd.read_csv('sales.csv')" }];
+  const derived = { expression: "df['amount'].sum()", inputs, files: ['sales.csv'] };
+  const seen = { kind: 'output' as const, step: 2, cell: 2, line: 'total 4980.0', rounded: false };
+  const ending = {
+    reason: { kind: 'answered' as const },
+    answer: 'The total is 4980.0, the mean 12.',
+    evidence: [
+      { value: '4980.0', seen: { ...seen, derived } },
+      { value: '12', seen: { ...seen, line: 'mean 12' } },
+    ],
+    artifacts: [],
+  };
+  const { container } = render(AnswerCard, { ending });
+  const value = container.querySelector<HTMLElement>('button.derived');
+  expect(value?.textContent).toBe('4980.0');
+  expect(container.querySelector('span.seen')?.textContent).toBe('12');
+  expect(container.textContent).toContain('2 of 2 values have evidence, 1 derived from code');
+  value?.click();
+  await tick();
+  const shown = container.querySelector<HTMLElement>('.derivation');
+  for (const text of ["df['amount'].sum()", 'written by cell 1', "pd.read_csv('sales.csv')", 'total 4980.0']) {
+    expect(shown?.textContent).toContain(text);
+  }
+  expect(document.activeElement?.textContent).toBe('How 4980.0 was computed');
+  shown?.querySelector('button')?.click();
+  await tick();
+  expect(container.querySelector('.derivation')).toBeNull();
+  expect(document.activeElement).toBe(value);
 });
 
 test('an unverified answer says why, and a last output is not an answer', () => {

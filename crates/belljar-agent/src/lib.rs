@@ -33,10 +33,10 @@ pub use reproduce::{
 pub use run::{
     Approval, Approvals, BRANCH, Branch, Branches, BranchesError, Budget, BudgetPart, Call,
     CallResult, Capability, CellCall, CellCallState, CellResult, Computation, Decision,
-    DecisionError, Doubt, EVENT_VERSION, Effect, Ending, Evidence, ExitReason, Finding, Misfit,
-    NotKept, Parent, Policy, RUN_COMMAND, Raise, RepeatedCall, Risk, Run, RunClient, RunEvent,
-    Seen, ShellCommand, ShownSubject, Spent, Start, Step, StepTiming, Subject, TaskFile, Timing,
-    ToolAnswer, Weakness, risk,
+    DecisionError, Derivation, DerivationInput, Doubt, EVENT_VERSION, Effect, Ending, Evidence,
+    ExitReason, Finding, Misfit, NotKept, Parent, Policy, RUN_COMMAND, Raise, RepeatedCall, Risk,
+    Run, RunClient, RunEvent, Seen, ShellCommand, ShownSubject, Spent, Start, Step, StepTiming,
+    Subject, TaskFile, Timing, ToolAnswer, Weakness, risk,
 };
 pub use tool::{
     COMPUTE, Computations, Computed, Evaluator, Given, GrantedTool, HostTool, Invocation, PLAN,

@@ -15,7 +15,7 @@ use crate::story::{Story, Told, asked};
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:50em;margin:2em auto;padding:0 1em}h1{white-space:pre-wrap}\
     pre{background:#f4f4f4;padding:.5em;white-space:pre-wrap}img{max-width:100%}table{border-collapse:collapse}\
     td,th{padding:.2em .8em;border:1px solid #ccc;text-align:left}blockquote{margin-left:0;padding-left:1em;\
-    border-left:3px solid #ccc}.unseen{border-bottom:2px dotted #8f5a0f}";
+    border-left:3px solid #ccc}.unseen{border-bottom:2px dotted #8f5a0f}.printed{text-decoration-style:dashed}";
 
 /// The run as a page to read: one file, without scripts.
 pub async fn page(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunError> {
@@ -128,8 +128,14 @@ fn linked(text: &str, evidence: &[Evidence], language: Language) -> String {
         plain = at;
         let (value, why) = (escape(&one.value), escape(&one.text(language)));
         let _ = match &one.seen {
-            Some(Seen::Output { step, .. }) => {
+            Some(Seen::Output { step, .. }) if one.is_derived() => {
                 write!(html, "<a href=\"#step-{step}\" title=\"{why}\">{value}</a>")
+            }
+            Some(Seen::Output { step, .. }) => {
+                write!(
+                    html,
+                    "<a href=\"#step-{step}\" class=\"printed\" title=\"{why}\">{value}</a>"
+                )
             }
             Some(Seen::Task | Seen::File) => {
                 write!(html, "<span title=\"{why}\">{value}</span>")
@@ -176,6 +182,7 @@ fn image(display: &Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::Derivation;
 
     #[test]
     fn values_lead_to_what_they_rest_on() {
@@ -183,15 +190,17 @@ mod tests {
             value: value.into(),
             seen,
         };
-        let output = Seen::Output {
+        let output = |derived| Seen::Output {
             step: 2,
             cell: Some(1),
             line: "12 <b>".into(),
             rounded: false,
             weak: None,
+            derived,
         };
         let evidence = [
-            seen("12", Some(output)),
+            seen("12", Some(output(Some(Derivation::default())))),
+            seen("99", Some(output(None))),
             seen("7", None),
             seen("\"<i>", None),
         ];
@@ -205,5 +214,6 @@ mod tests {
         assert!(html.contains(" &amp; <span"), "{html}");
         assert!(html.ends_with(">&quot;&lt;i&gt;</span>"), "{html}");
         assert_eq!(linked("12").matches("12").count(), 2);
+        assert!(linked("99").contains("#step-2\" class=\"printed\" "));
     }
 }

@@ -38,7 +38,7 @@ pub use event::{
     CallResult, CellResult, EVENT_VERSION, Ending, NotKept, Parent, RunClient, RunEvent, Start,
     TaskFile, ToolAnswer,
 };
-pub use evidence::{Evidence, Seen, Weakness};
+pub use evidence::{Derivation, DerivationInput, Evidence, Seen, Weakness};
 pub use machine::{Call, Effect, Misfit, Run, Step};
 pub use risk::{Capability, Finding, Risk, risk};
 pub use timing::{RepeatedCall, StepTiming, Timing};

@@ -1,5 +1,5 @@
-//! Claims: values in answers, half of them wrong in subtle ways. How many wrong ones have evidence that nothing speaks
-//! against, and how many right ones have not.
+//! Claims: values in answers, half of them wrong in subtle ways. How many wrong ones are derived, and how many right ones
+//! are not.
 //!
 //! `claims/tuning.txt` is what the rules of evidence were tuned with, `claims/held.txt` is not. A run is
 //! `### name | file, …`, the task, its cells, each after a line `--- cell`, and its claims: `--- right | VALUE` or
@@ -95,6 +95,8 @@ async fn found(run: &Run, claim: &Claim, engine: &Engine) -> Vec<Evidence> {
 struct Count {
     all: usize,
     misjudged: usize,
+    /// How many were, if it counted what was printed and nothing speaks against.
+    by_rules: usize,
     /// How many were, if the digits alone counted.
     by_digits: usize,
 }
@@ -106,7 +108,8 @@ async fn misjudged(text: &'static str, engine: &Engine) -> BTreeMap<&'static str
     for run in runs(text) {
         for claim in &run.claims {
             let found = Box::pin(found(&run, claim, engine)).await;
-            let holds = !found.is_empty() && found.iter().all(Evidence::is_strong);
+            let holds = !found.is_empty() && found.iter().all(Evidence::is_derived);
+            let is_strong = !found.is_empty() && found.iter().all(Evidence::is_strong);
             let is_printed = |one: &Evidence| matches!(one.seen, Some(Seen::Output { .. }));
             let matches =
                 !found.is_empty() && found.iter().all(|one| one.is_strong() || is_printed(one));
@@ -118,6 +121,7 @@ async fn misjudged(text: &'static str, engine: &Engine) -> BTreeMap<&'static str
                 .or_default();
             count.all += 1;
             count.misjudged += usize::from(holds != is_right);
+            count.by_rules += usize::from(is_strong != is_right);
             count.by_digits += usize::from(matches != is_right);
             let mark = if holds == is_right { " " } else { "*" };
             println!(
@@ -138,12 +142,12 @@ fn check(counts: &BTreeMap<&str, Count>, of_wrong: usize, of_right: usize) {
     }
 }
 
-/// The aim is 5 % of the wrong claims with evidence, and 15 % of the right ones without. The bounds are what is reached.
+/// The aim is 5 % of the wrong claims derived, and 15 % of the right ones not. The bounds are what is reached.
 #[tokio::test(flavor = "multi_thread")]
 async fn waits_claims() {
     let engine = Engine::builder(environment()).build();
     let counts = Box::pin(misjudged(include_str!("claims/tuning.txt"), &engine)).await;
-    check(&counts, 28, 10);
+    check(&counts, 2, 12);
 }
 
 /// The same for claims that the rules were not tuned with.
@@ -151,5 +155,5 @@ async fn waits_claims() {
 async fn waits_claims_that_the_rules_were_not_tuned_with() {
     let engine = Engine::builder(environment()).build();
     let counts = Box::pin(misjudged(include_str!("claims/held.txt"), &engine)).await;
-    check(&counts, 40, 20);
+    check(&counts, 13, 58);
 }

@@ -100,6 +100,7 @@ fn evidence_shows_origin() {
             line: "4980.0".into(),
             rounded: false,
             weak: None,
+            derived: None,
         }),
     };
     assert_eq!(

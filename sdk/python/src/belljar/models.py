@@ -847,6 +847,32 @@ class Denial(Model):
     """The reason."""
 
 
+class DerivationInput(Model):
+    """A name that a value was computed from."""
+
+    name: str
+    """The name."""
+
+    cell: int | None = None
+    """The cell that wrote it last."""
+
+    code: str
+    """The statement that wrote it."""
+
+
+class Derivation(Model):
+    """How the code of cells computed a value."""
+
+    expression: str
+    """The expression that was shown."""
+
+    inputs: list[DerivationInput] | None = None
+    """The names that it was computed from, directly or not, in the order of their names."""
+
+    files: list[str] | None = None
+    """The files that these were read from."""
+
+
 Dialect = Annotated[Literal["native_tools", "json_action", "tags", "fenced_code"], _Word]
 """How a model writes actions."""
 
@@ -952,6 +978,9 @@ class Seen(Model):
 
     weak: Weakness | None = None
     """Why the output shows the same digits, but not what the answer says; left out if nothing speaks against it. Only with `output`."""
+
+    derived: Derivation | None = None
+    """How the code computed it, if that is what the answer says of it; left out if the output only has the digits. Only with `output`."""
 
 
 class Evidence(Model):

@@ -52,6 +52,9 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
   "Decide": {
     "decision": "DecisionAsked"
   },
+  "Derivation": {
+    "inputs": "DerivationInput"
+  },
   "Display": {
     "parts": "DisplayData"
   },
@@ -227,6 +230,9 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
     "reason": "ExitReason",
     "spent": "Spent",
     "waits_for": "Approval"
+  },
+  "Seen.output": {
+    "derived": "Derivation"
   },
   "SessionPage": {
     "sessions": "SessionView"

@@ -1800,6 +1800,27 @@ export interface components {
         };
         /** @description Why a network request was denied. Shown after the host, as in [`Denial`]. */
         DeniedReason: "not_listed" | "address_literal" | "invalid_name" | "refused_address" | "host_mismatch" | "not_tls" | "no_server_name" | "server_name_mismatch" | "encrypted_hello";
+        /** @description How the code of cells computed a value. */
+        Derivation: {
+            /** @description The expression that was shown. */
+            expression: string;
+            /** @description The names that it was computed from, directly or not, in the order of their names. */
+            inputs?: components["schemas"]["DerivationInput"][];
+            /** @description The files that these were read from. */
+            files?: string[];
+        };
+        /** @description A name that a value was computed from. */
+        DerivationInput: {
+            /** @description The name. */
+            name: string;
+            /**
+             * Format: uint32
+             * @description The cell that wrote it last.
+             */
+            cell?: number | null;
+            /** @description The statement that wrote it. */
+            code: string;
+        };
         /** @description How a model writes actions. */
         Dialect: "native_tools" | "json_action" | "tags" | "fenced_code";
         /** @description A rich output: the same thing in one or more representations. */
@@ -3168,6 +3189,8 @@ export interface components {
             rounded: boolean;
             /** @description Why the output shows the same digits, but not what the answer says; left out if nothing speaks against it. */
             weak?: components["schemas"]["Weakness"] | null;
+            /** @description How the code computed it, if that is what the answer says of it; left out if the output only has the digits. */
+            derived?: components["schemas"]["Derivation"] | null;
         } | {
             /** @constant */
             kind: "task";

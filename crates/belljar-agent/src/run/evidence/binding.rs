@@ -8,18 +8,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::claim::Claim;
 use super::dates::dates;
+use super::derive::{Bound, Cells, Place as Computed, bind};
 use super::names::{Statement, origins, statements};
 use super::output::{Item, date_label, is_extreme, is_row_number, items, same_number, siblings};
 use super::units;
 use super::values::{Place, ValueKind, offset};
 use super::words::{labels, mentions, says};
-use super::{Source, Weakness};
+use super::{Derivation, Source, Weakness};
+
+/// The most numbers of an output whose rows are looked at.
+const MOST_LABELLED: usize = 300;
 
 /// What the rules read of the sources, each once.
 pub(super) struct Reading<'s> {
     sources: &'s [Source],
     items: Vec<OnceCell<Vec<Item<'s>>>>,
     cells: OnceCell<Vec<Vec<Statement>>>,
+    bound: OnceCell<Vec<Option<Bound<'s>>>>,
+    rows: OnceCell<BTreeSet<String>>,
 }
 
 impl<'s> Reading<'s> {
@@ -28,6 +34,8 @@ impl<'s> Reading<'s> {
             sources,
             items: sources.iter().map(|_| OnceCell::new()).collect(),
             cells: OnceCell::new(),
+            bound: OnceCell::new(),
+            rows: OnceCell::new(),
         }
     }
 
@@ -38,6 +46,58 @@ impl<'s> Reading<'s> {
     fn cells(&self) -> &[Vec<Statement>] {
         let read = || self.sources.iter().map(|one| statements(&one.code));
         self.cells.get_or_init(|| read().collect())
+    }
+
+    /// The outputs with the expressions that showed them.
+    fn bound(&self, index: usize) -> Option<&Bound<'s>> {
+        let all = self.bound.get_or_init(|| {
+            let mut cells = Cells::default();
+            let follow = |source: &'s Source| {
+                let shown = cells.follow(&source.code, source.cell);
+                bind(&shown, &source.text).filter(|_| !source.failed)
+            };
+            self.sources.iter().map(follow).collect()
+        });
+        all[index].as_ref()
+    }
+
+    /// The words that tell rows apart in the outputs.
+    fn rows(&self) -> &BTreeSet<String> {
+        self.rows.get_or_init(|| {
+            let mut rows = BTreeSet::new();
+            for index in 0..self.sources.len() {
+                for item in self.items(index).iter().take(MOST_LABELLED) {
+                    let is_row = |place: Computed| place.is_row;
+                    let bound = self.bound(index);
+                    if bound
+                        .and_then(|bound| bound.at(item.number))
+                        .is_some_and(is_row)
+                    {
+                        rows.extend(item.labels.iter().cloned());
+                    }
+                }
+            }
+            rows.retain(|label| super::derive::measure_of(label).is_none());
+            rows
+        })
+    }
+
+    /// How a value was computed, if that is what the answer says of it.
+    pub(super) fn derivation(
+        &self,
+        claim: &Claim<'_>,
+        place: &Place<'_>,
+        index: usize,
+        known: &str,
+    ) -> Option<Derivation> {
+        let computed = self.bound(index)?.at(place.found)?;
+        let items = self.items(index);
+        let item = items
+            .iter()
+            .find(|item| std::ptr::eq(item.number, place.found));
+        let found = item.map(|item| (item, items));
+        let agrees = claim.agrees(&computed, place, found, self.rows(), known);
+        agrees.then(|| Derivation::new(&computed))
     }
 }
 

@@ -4,9 +4,12 @@ use belljar_protocol::Language;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+mod agreement;
 mod binding;
 mod claim;
+mod concepts;
 mod dates;
+mod derive;
 mod names;
 mod output;
 #[cfg(test)]
@@ -53,6 +56,9 @@ pub enum Seen {
         /// Why the output shows the same digits, but not what the answer says; left out if nothing speaks against it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         weak: Option<Weakness>,
+        /// How the code computed it, if that is what the answer says of it; left out if the output only has the digits.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        derived: Option<Derivation>,
     },
     /// In the task itself.
     Task,
@@ -66,6 +72,54 @@ pub enum Seen {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cell: Option<u32>,
     },
+}
+
+/// How the code of cells computed a value.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Derivation {
+    /// The expression that was shown.
+    pub expression: String,
+    /// The names that it was computed from, directly or not, in the order of their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<DerivationInput>,
+    /// The files that these were read from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+}
+
+/// A name that a value was computed from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DerivationInput {
+    /// The name.
+    pub name: String,
+    /// The cell that wrote it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<u32>,
+    /// The statement that wrote it.
+    pub code: String,
+}
+
+impl Derivation {
+    fn new(computed: &derive::Place) -> Self {
+        let inputs = computed.made.inputs.iter().take(MOST_INPUTS);
+        Self {
+            expression: computed.code.clone(),
+            inputs: inputs
+                .map(|(name, origin)| DerivationInput {
+                    name: name.clone(),
+                    cell: origin.cell,
+                    code: origin.code.clone(),
+                })
+                .collect(),
+            files: computed
+                .made
+                .files
+                .iter()
+                .take(MOST_INPUTS)
+                .cloned()
+                .collect(),
+        }
+    }
 }
 
 /// What speaks against the place where a value was seen.
@@ -120,6 +174,16 @@ impl Evidence {
         )
     }
 
+    /// Whether the code is known that computed what the answer says, or the value was given.
+    pub fn is_derived(&self) -> bool {
+        let is_known = |seen: &Seen| match seen {
+            Seen::Task | Seen::File => true,
+            Seen::Output { derived, .. } => derived.is_some(),
+            Seen::Code { .. } => false,
+        };
+        self.seen.as_ref().is_some_and(is_known)
+    }
+
     /// It in one line.
     pub fn text(&self, language: Language) -> String {
         let (texts, value) = (&language.texts().run, &self.value);
@@ -156,6 +220,8 @@ impl Evidence {
 const MOST: usize = 50;
 const MOST_PLACES: usize = 8;
 const LINE: usize = 160;
+/// The most names and files of a derivation.
+const MOST_INPUTS: usize = 12;
 
 /// What the values of an answer are looked for in.
 pub(crate) struct Sources<'a> {
@@ -231,7 +297,7 @@ impl Value<'_> {
         if self.kind == ValueKind::File && (sources.exists)(self.text) {
             return Some(Seen::File);
         }
-        let (mut written, mut weak) = (None, None);
+        let (mut written, mut weak, mut printed) = (None, None, None);
         for (index, source) in sources.outputs.iter().enumerate().rev() {
             let places = self.places(&source.text, &source.code, claim.falls());
             if places.is_empty() {
@@ -244,6 +310,10 @@ impl Value<'_> {
             }
             for place in places.into_iter().take(MOST_PLACES) {
                 let weakness = claim.weakness(&place, reading, index);
+                let derived = match weakness {
+                    None => reading.derivation(claim, &place, index, sources.task),
+                    Some(_) => None,
+                };
                 let mut line: String = place.line.trim().chars().take(LINE).collect();
                 line.truncate(line.trim_end().len());
                 let seen = Seen::Output {
@@ -252,12 +322,17 @@ impl Value<'_> {
                     line,
                     rounded: place.rounded,
                     weak: weakness,
+                    derived: derived.clone(),
                 };
-                if weakness.is_none() {
-                    return Some(seen);
+                match (weakness, derived) {
+                    (None, Some(_)) => return Some(seen),
+                    (None, None) => printed = printed.or(Some(seen)),
+                    (Some(_), _) => weak = weak.or(Some(seen)),
                 }
-                weak = weak.or(Some(seen));
             }
+        }
+        if printed.is_some() {
+            return printed;
         }
         match self.kind {
             // What the task names need not exist.

@@ -103,6 +103,11 @@ pub(super) fn differ(one: Unit, other: Unit) -> bool {
     one != other && UNITS[one].0 == UNITS[other].0
 }
 
+/// Whether two units measure the same.
+pub(super) fn is_same_kind(one: Unit, other: Unit) -> bool {
+    UNITS[one].0 == UNITS[other].0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
