@@ -3,13 +3,17 @@ import { describe, expect, test, vi } from 'vitest';
 import { tick } from 'svelte';
 import AnswerCard from '../src/components/AnswerCard.svelte';
 import ApprovalCard from '../src/components/ApprovalCard.svelte';
+import FileList from '../src/components/FileList.svelte';
 import Frame from '../src/components/Frame.svelte';
 import Markdown from '../src/components/Markdown.svelte';
 import Names from '../src/components/Names.svelte';
 import OutcomeView from '../src/components/OutcomeView.svelte';
 import QuestionForm from '../src/components/QuestionForm.svelte';
 import TableView from '../src/components/TableView.svelte';
+import ToolView from '../src/components/ToolView.svelte';
 import UseLine from '../src/components/UseLine.svelte';
+import type { CallResult } from '../src/api/types';
+import type { Call } from '../src/run/model';
 import { readTable } from '../src/text/table';
 import { stepsOf } from './fixtures';
 
@@ -325,6 +329,64 @@ test('a table is sorted by a click on a column', async () => {
   container.querySelector('button')?.click();
   await vi.waitFor(() => expect(cells()).toEqual(['9', '10']));
   expect(container.querySelector('th')?.getAttribute('aria-sort')).toBe('ascending');
+});
+
+describe('what a reader opens or closes stays so', () => {
+  test('when a preview or another file arrives', async () => {
+    const file = (name: string, text: string) => ({
+      name,
+      size: 1,
+      preview: { kind: 'text' as const, text, notes: [] },
+      source: { session: 's', path: name },
+    });
+    const props = { onRemove() {}, onRead() {} };
+    const { container, rerender } = render(FileList, { ...props, files: [file('a.txt', 'first')] });
+    const first = container.querySelector('details');
+    expect(first?.open).toBe(true);
+    await rerender({ ...props, files: [file('a.txt', 'second'), file('b.txt', 'other')] });
+    const details = [...container.querySelectorAll('details')];
+    expect(details[0]?.textContent).toContain('second');
+    expect(details.map((one) => one.open)).toEqual([true, false]);
+    for (const one of details) one.open = !one.open;
+    await rerender({ ...props, files: [file('a.txt', 'third'), file('b.txt', 'other'), file('c.txt', 'last')] });
+    expect([...container.querySelectorAll('details')].map((one) => one.open)).toEqual([false, true, false]);
+    await rerender({ ...props, files: [file('b.txt', 'alone')] });
+    const alone = container.querySelector('details');
+    expect([alone?.textContent?.includes('alone'), alone?.open]).toEqual([true, true]);
+  });
+
+  test('when more of a call arrives; a line that the reader is sent to opens it', async () => {
+    const call = (text: string): Call => ({
+      index: 0,
+      tool: 'search',
+      arguments: { words: text },
+      state: 'ended',
+      approvals: [],
+      proposed: null,
+      result: { text, failed: text === 'third' } as CallResult,
+      told: null,
+      outcome: null,
+      live: null,
+      inner: [],
+    });
+    const { container, rerender } = render(ToolView, { call: call('first') });
+    const details = container.querySelector('details');
+    if (!details) throw new Error('no details');
+    expect(details.open).toBe(false);
+    details.open = true;
+    await rerender({ call: call('second') });
+    await rerender({ call: call('third') });
+    expect([details.textContent?.includes('third'), details.open]).toEqual([true, true]);
+    details.open = false;
+    await rerender({ call: call('fourth'), line: 'fourth' });
+    expect(details.open).toBe(true);
+    details.open = false;
+    await rerender({ call: call('fourth again'), line: 'fourth' });
+    expect(details.open).toBe(false);
+    await rerender({ call: call('fourth again'), line: 'again' });
+    await rerender({ call: call('fourth again'), line: null });
+    expect(details.open).toBe(true);
+  });
 });
 
 test('a value is shown as text, and a name that comes twice twice', () => {
