@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use belljar_journal::failpoint;
@@ -225,20 +225,22 @@ impl Upload {
         (memory, self.resources)
     }
 
-    async fn json<T: DeserializeOwned + Send + 'static>(self) -> Result<T, Problem> {
+    /// What it says, and the bytes, which are counted for as long as they are there.
+    async fn json<T: DeserializeOwned + Send + 'static>(
+        self,
+    ) -> Result<(T, (Vec<u8>, BodyResources)), Problem> {
         let Contents::Memory(memory) = self.contents else {
             return Err(Problem::internal("a body", "it is a file instead of JSON"));
         };
-        let (length, resources) = (memory.len(), self.resources);
+        let length = memory.len();
         let parse = move || {
             let empty = memory.is_empty().then_some(b"{}".as_slice());
             let parsed = serde_json::from_slice(empty.unwrap_or(&memory));
-            // The bytes are counted for as long as they are there.
-            drop((memory, resources));
-            parsed
+            (parsed, memory)
         };
-        let parsed = offload(length, parse).await;
-        parsed.map_err(|error| Problem::new(Code::BadBody, error.to_string()))
+        let (parsed, memory) = offload(length, parse).await;
+        let parsed = parsed.map_err(|error| Problem::new(Code::BadBody, error.to_string()))?;
+        Ok((parsed, (memory, self.resources)))
     }
 }
 
@@ -298,7 +300,38 @@ impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequestParts<S> f
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let upload = Upload::from_request_parts(parts, state).await?;
-        upload.json().await.map(Self)
+        upload.json().await.map(|(asked, _)| Self(asked))
+    }
+}
+
+/// A body of JSON, with the request as it came: it may be for another node.
+pub(crate) struct JsonRequest<T>(pub(crate) T, pub(crate) ReadRequest);
+
+/// A request whose body is in memory.
+pub(crate) struct ReadRequest {
+    pub(crate) parts: Parts,
+    bytes: Vec<u8>,
+    _resources: BodyResources,
+}
+
+impl ReadRequest {
+    pub(crate) fn into_request(self) -> Request {
+        Request::from_parts(self.parts, Body::from(self.bytes))
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequestParts<S> for JsonRequest<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let upload = Upload::from_request_parts(parts, state).await?;
+        let (asked, (bytes, resources)) = upload.json().await?;
+        let read = ReadRequest {
+            parts: parts.clone(),
+            bytes,
+            _resources: resources,
+        };
+        Ok(Self(asked, read))
     }
 }
 

@@ -1,27 +1,27 @@
 //! Requests for what another node of the cluster has: passed on to it.
 //!
 //! The credentials of the client go along, and the other node checks them as this one did. So a node has no power over
-//! another, and there is no secret between them.
+//! another.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::RequestExt as _;
 use axum::body::Body;
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
+use axum::extract::{MatchedPath, OriginalUri, RawPathParams, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use belljar_journal::NodePlace;
-use reqwest::Url;
 use tokio::io::copy_bidirectional_with_sizes;
 use tracing::Instrument as _;
 
-use crate::ports::{remove_hop_by_hop, upgrade, upgrades};
+use crate::hop::{is_passed_on, mark, remove_hop_by_hop, upgrade, upgrades, url_at};
+use crate::node::is_node_id;
 use crate::problem::{Code, Problem};
+use crate::requests::{MCP, MCP_CONNECTION};
 use crate::service::{Caller, Service};
-
-/// Marks a request that was passed on. It is not passed on again.
-const PASSED_ON: HeaderName = HeaderName::from_static("x-belljar-node");
+use crate::tenants::TenantName;
 
 /// How often it is looked whether the other node lives, while its answer is awaited.
 const LOOK: Duration = Duration::from_secs(5);
@@ -32,110 +32,121 @@ const LOST_RETRY: u32 = 5;
 /// What is held of each direction of a WebSocket.
 const PART: usize = 16 << 10;
 
-/// The node that a request is for.
-enum Target {
-    Here,
-    Node(NodePlace),
-    Lost(Problem),
-}
+/// The requests of `/v1/runs/{id}` that only the node can carry out that drives the run.
+const CONTROLS: [&str; 6] = [
+    "/cancel",
+    "/interrupt",
+    "/resume",
+    "/budget",
+    "/policy",
+    "/approvals/{approval}",
+];
 
+/// Passes a request on if its route or its header names something of another node.
 pub(crate) async fn forward(
     State(service): State<Arc<Service>>,
     caller: Caller,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    let wanted = Wanted::of(&request);
-    let target = match wanted {
-        // A future that is larger than the rest.
-        Some(wanted) => Box::pin(target(&service, wanted)).await,
-        None => Ok(Target::Here),
+    let named = if is_passed_on(request.headers()) {
+        None
+    } else {
+        Named::read(&mut request).await
     };
-    match target {
-        Ok(Target::Here) => next.run(request).await,
-        Ok(Target::Node(node)) => {
-            let passed_on = Box::pin(pass_on(&service, &caller, &node, request)).await;
+    let node = match named {
+        Some(named) => named.node(&service).await,
+        None => Ok(None),
+    };
+    match node {
+        Ok(None) => next.run(request).await,
+        Ok(Some(node)) => {
+            let passed_on = Box::pin(pass_on(&service, Some(&caller.tenant), &node, request)).await;
             passed_on.unwrap_or_else(IntoResponse::into_response)
         }
-        Ok(Target::Lost(problem)) | Err(problem) => problem.into_response(),
+        Err(problem) => problem.into_response(),
     }
 }
 
-/// What a request wants of something with an id.
-struct Wanted {
-    kind: Kind,
-    id: String,
-    method: Method,
-    /// The rest of the route.
-    rest: String,
+/// What a request names, if another node may have it.
+enum Named {
+    /// A session, by whatever id a wire has for it.
+    Session(String),
+    /// A run, for its driver.
+    Run(String),
+    /// A connection of the Model Context Protocol.
+    Connection(String),
 }
 
-enum Kind {
-    Session,
-    Run,
-}
-
-impl Wanted {
-    /// Nothing of a request that was passed on.
-    fn of(request: &Request) -> Option<Self> {
-        if request.headers().contains_key(PASSED_ON) {
-            return None;
+impl Named {
+    async fn read(request: &mut Request) -> Option<Self> {
+        let route = request.extensions().get::<MatchedPath>()?.clone();
+        if route.as_str() == MCP {
+            let id = request.headers().get(MCP_CONNECTION)?.to_str().ok()?;
+            return Some(Self::Connection(id.to_owned()));
         }
-        let route = request.extensions().get::<MatchedPath>()?.as_str();
-        let (kind, rest) = route.strip_prefix("/v1/")?.split_once("/{id}")?;
-        let kind = match kind {
-            "sessions" => Kind::Session,
-            "runs" => Kind::Run,
-            _ => return None,
-        };
-        Some(Self {
-            kind,
-            id: request.uri().path().split('/').nth(3)?.to_owned(),
-            method: request.method().clone(),
-            rest: rest.to_owned(),
-        })
-    }
-}
-
-/// Where a request belongs.
-async fn target(service: &Service, wanted: Wanted) -> Result<Target, Problem> {
-    let id = wanted.id.as_str();
-    match wanted.kind {
-        Kind::Session => {
-            let Some((node, _)) = id.split_once('-') else {
-                return Ok(Target::Here);
-            };
-            match service.runs.find_node(node).await? {
-                Some(Some(place)) => Ok(Target::Node(place)),
-                Some(None) => Ok(Target::Lost(lost(
-                    node,
-                    "sessions that were hibernated can be used once it is started again; others are lost",
-                ))),
-                None => Ok(Target::Here),
+        let (kind, rest) = route.as_str().split_once("/{id}")?;
+        let parameters = request.extract_parts::<RawPathParams>().await.ok()?;
+        let (_, id) = parameters.iter().find(|(name, _)| *name == "id")?;
+        let is_post = request.method() == Method::POST;
+        match kind {
+            "/v1/sessions"
+            | "/e2b/sandboxes"
+            | "/e2b/v2/sandboxes"
+            | "/jupyter/api/kernels"
+            | "/jupyter/token/{key}/api/kernels"
+            | "/jupyter/api/sessions" => Some(Self::Session(id.to_owned())),
+            "/openai/v1/containers" => Some(Self::Session(id.strip_prefix("cntr_")?.to_owned())),
+            "/v1/runs" if is_post && CONTROLS.contains(&rest) => Some(Self::Run(id.to_owned())),
+            "/openai/v1/responses" if is_post && rest == "/cancel" => {
+                Some(Self::Run(id.strip_prefix("resp_")?.to_owned()))
             }
+            _ => None,
         }
-        Kind::Run => {
-            let node = if is_control(&wanted.method, &wanted.rest) {
-                service.runs.driver_elsewhere(id).await?
-            } else {
-                None
-            };
-            Ok(node.map_or(Target::Here, Target::Node))
+    }
+
+    /// The other node that has it.
+    async fn node(self, service: &Service) -> Result<Option<NodePlace>, Problem> {
+        match self {
+            Self::Session(id) => node_of(service, &id).await,
+            Self::Run(id) => Box::pin(service.runs.driver_elsewhere(&id)).await,
+            // Those of a lost node are gone. Here they are not found, and their clients begin anew.
+            Self::Connection(id) => match node_of(service, &id).await {
+                Err(problem) if problem.code == Code::NodeLost => Ok(None),
+                found => found,
+            },
         }
     }
 }
 
-/// Whether only the node that drives a run can do it.
-fn is_control(method: &Method, rest: &str) -> bool {
-    const ROUTES: [&str; 6] = [
-        "/cancel",
-        "/interrupt",
-        "/resume",
-        "/budget",
-        "/policy",
-        "/approvals/{approval}",
-    ];
-    method == Method::POST && ROUTES.contains(&rest)
+/// The other node that has what a request names; nothing if it is this one, or if the request was passed on.
+pub(crate) async fn elsewhere(
+    service: &Service,
+    headers: &HeaderMap,
+    id: &str,
+) -> Result<Option<NodePlace>, Problem> {
+    if is_passed_on(headers) {
+        return Ok(None);
+    }
+    node_of(service, id).await
+}
+
+/// Every id of a session begins with that of its node, on each wire: those of sandboxes, containers, kernels, notebooks
+/// and connections, too.
+pub(crate) async fn node_of(service: &Service, id: &str) -> Result<Option<NodePlace>, Problem> {
+    let node = id.split_once('-').map(|(node, _)| node);
+    let Some(node) = node.filter(|node| is_node_id(node)) else {
+        return Ok(None);
+    };
+    // A future that is larger than the rest.
+    match Box::pin(service.runs.find_node(node)).await? {
+        Some(Some(place)) => Ok(Some(place)),
+        Some(None) => Err(lost(
+            node,
+            "sessions that were hibernated can be used once it is started again; others are lost",
+        )),
+        None => Ok(None),
+    }
 }
 
 /// A node that does not answer, and what can be had of it.
@@ -150,20 +161,21 @@ fn broke_off(node: &str) -> Problem {
     Problem::new(Code::NodeBrokeOff, detail)
 }
 
-async fn pass_on(
+/// Passes a request on, and its answer back. It counts as one of its tenant, where the tenant is known; the other node
+/// counts it in any case.
+pub(crate) async fn pass_on(
     service: &Arc<Service>,
-    caller: &Caller,
+    tenant: Option<&TenantName>,
     node: &NodePlace,
     mut request: Request,
 ) -> Result<Response, Problem> {
-    let _permit = service.admission.request(&caller.tenant)?;
-    let page = request
-        .uri()
-        .path_and_query()
-        .map_or("/", |page| page.as_str());
-    let url = format!("{}{page}", node.address);
-    let url =
-        Url::parse(&url).map_err(|error| Problem::internal("the address of a node", error))?;
+    let permit = tenant.map(|tenant| service.admission.request(tenant));
+    let _permit = permit.transpose()?;
+    let uri = request.extensions().get::<OriginalUri>();
+    let url = url_at(
+        &node.address,
+        uri.map_or(request.uri(), |original| &original.0),
+    )?;
     let client = service.node_clients.get(&url)?;
     let socket = upgrades(request.headers()).then(|| hyper::upgrade::on(&mut request));
     let (parts, body) = request.into_parts();
@@ -172,7 +184,7 @@ async fn pass_on(
     if socket.is_some() {
         upgrade(&mut headers);
     }
-    headers.insert(PASSED_ON, HeaderValue::from_static("1"));
+    mark(&mut headers);
     let mut sent = client.request(parts.method, url).headers(headers);
     let has_body = ["content-length", "transfer-encoding"]
         .iter()

@@ -5,6 +5,8 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::{fs, io};
 
+use ring::hmac;
+
 /// Random bytes as hexadecimal digits.
 pub(crate) fn random_hex(bytes: usize) -> io::Result<String> {
     let mut random = vec![0; bytes];
@@ -14,6 +16,13 @@ pub(crate) fn random_hex(bytes: usize) -> io::Result<String> {
         filled += rustix::rand::getrandom(&mut random[filled..], flags)?;
     }
     Ok(hex(&random))
+}
+
+/// A key for one purpose, which all nodes derive from the secret of their cluster.
+pub(crate) fn key_of_cluster(secret: &str, purpose: &str) -> hmac::Key {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    let derived = hmac::sign(&key, purpose.as_bytes());
+    hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref())
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -32,12 +41,17 @@ pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
         .create(path)
 }
 
+/// Whether a text can be the id of a node.
+pub(crate) fn is_node_id(text: &str) -> bool {
+    text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
 /// The id of the node whose data this is, made once: session ids begin with it, so that a request can be
 /// led to its node by looking at it.
 pub(crate) fn node_id(data: &Path) -> io::Result<String> {
     let path = data.join("node");
     match fs::read_to_string(&path) {
-        Ok(id) if id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => Ok(id),
+        Ok(id) if is_node_id(&id) => Ok(id),
         Ok(_) => Err(io::Error::new(
             io::ErrorKind::InvalidData,
             "the file `node` is not an id",

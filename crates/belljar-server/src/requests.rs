@@ -18,6 +18,8 @@ const SIGNED_FILES: &str = "/files";
 const CONTAINER_FILES: &str = "/openai/v1/containers/{id}/files";
 /// The route of the Model Context Protocol.
 pub(crate) const MCP: &str = "/mcp";
+/// The header that names a connection of it.
+pub(crate) const MCP_CONNECTION: &str = "mcp-session-id";
 /// The route that starts a session from a snapshot.
 const FROM_SNAPSHOT: &str = "/v1/sessions/from-snapshot";
 const KEY: &str = "belljar.key.";

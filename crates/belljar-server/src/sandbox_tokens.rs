@@ -1,7 +1,7 @@
 //! Tokens of sandboxes: who has one may use one session, until it ends or its key is revoked.
 //!
 //! A token is a function of the session's id and a secret of the service, so none is stored, and sessions that outlive
-//! the service keep theirs.
+//! the service keep theirs. In a cluster the secret is that of all nodes, so each of them knows a token.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;
@@ -12,7 +12,7 @@ use ring::hmac;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use crate::node::{hex, make_private_file, random_hex};
+use crate::node::{hex, key_of_cluster, make_private_file, random_hex};
 
 /// What a signed address permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,11 @@ impl SandboxTokens {
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes())))
+    }
+
+    /// Those of all nodes of the cluster with this secret.
+    pub(crate) fn of_cluster(secret: &str) -> Self {
+        Self(key_of_cluster(secret, "sandboxes"))
     }
 
     /// The token of this session.
@@ -96,6 +101,8 @@ mod tests {
         assert!(again.is_token("a", &token));
         let other = SandboxTokens::open(there.path()).unwrap();
         assert!(!other.is_token("a", &token));
+        let [one, two, stranger] = ["x", "x", "y"].map(SandboxTokens::of_cluster);
+        assert!(two.is_token("a", &one.token("a")) && !stranger.is_token("a", &one.token("a")));
         std::fs::write(there.path().join("sandbox-tokens"), "short").unwrap();
         assert!(SandboxTokens::open(there.path()).is_err());
     }

@@ -60,7 +60,7 @@ impl Server {
             return Err(ServerError::NoKey);
         }
         belljar_sandbox::AllowList::parse(&options.allow)?;
-        let ports = Ports::new(&options)?;
+        let mut ports = Ports::new(&options)?;
         let spool = spool(data);
         let failed = |source| ServerError::Io {
             path: data.to_owned(),
@@ -105,8 +105,18 @@ impl Server {
             options.session.snapshot_store = Some(stored.clone());
             snapshots = Some(stored);
         }
-        let tokens = options.e2b.then(|| SandboxTokens::open(data)).transpose();
-        let access = (ports, tokens.map_err(failed)?);
+        let secret = match &membership {
+            Some(membership) => Some(Box::pin(membership.node().secret()).await?),
+            None => None,
+        };
+        if let (Some(ports), Some(secret)) = (&mut ports, &secret) {
+            ports.join(secret);
+        }
+        let tokens = options.e2b.then(|| match &secret {
+            Some(secret) => Ok(SandboxTokens::of_cluster(secret)),
+            None => SandboxTokens::open(data),
+        });
+        let access = (ports, tokens.transpose().map_err(failed)?);
         let engines = engines.into();
         let place = (node, data, membership);
         let service = Service::new(engines, tenants, options, demo, access, place, lock);

@@ -326,7 +326,12 @@ impl Sessions {
         let random =
             random_hex(16).map_err(|error| Problem::internal("cannot read random bytes", error))?;
         tracing::info!(name: "belljar.sessions", target: METRIC_TARGET, value = 1_u64);
-        let id = format!("{}-{random}", self.node);
+        // A kernel is known by these digits alone, and its node has to be known from them.
+        let id = if new.label.kernel.is_some() {
+            self.id_from_digits(&self.digits(&random))
+        } else {
+            self.id_from_digits(&random)
+        };
         let entry = self.insert(new, |number, new| {
             let live = Live::Here(Arc::new(session), permit);
             SessionEntry::new(id, number, SystemTime::now(), live, new)
@@ -335,7 +340,17 @@ impl Sessions {
         Ok(entry)
     }
 
-    /// The id of the session of this node with these random digits.
+    /// 32 digits of an id without its node, which begin with those of this node.
+    pub(crate) fn digits(&self, random: &str) -> String {
+        format!("{}{}", self.node, random.get(..24).unwrap_or(random))
+    }
+
+    /// The id of this node.
+    pub(crate) fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// The id of the session of this node with these digits.
     pub(crate) fn id_from_digits(&self, digits: &str) -> String {
         format!("{}-{digits}", self.node)
     }

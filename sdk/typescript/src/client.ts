@@ -70,6 +70,8 @@ export interface RunOptions extends RequestOptions {
 export interface SessionFilter extends RequestOptions {
   name?: string;
   metadata?: readonly [key: string, value: string];
+  /** Called with nodes of a cluster that did not answer: their sessions are missing. */
+  onUnanswered?: (nodes: readonly string[]) => void;
 }
 
 /** A Belljar service. `await using`, or `close`, ends the sessions that it started. */
@@ -128,8 +130,10 @@ export class Belljar implements AsyncDisposable {
   /** The sessions of the tenant, oldest first. */
   async *sessions(filter: SessionFilter = {}): AsyncGenerator<models.SessionView, void, void> {
     const query = { name: filter.name, metadata: filter.metadata?.join('=') };
-    for await (const page of this.#pages<models.SessionPage>('SessionPage', '/v1/sessions', query, filter.signal))
+    for await (const page of this.#pages<models.SessionPage>('SessionPage', '/v1/sessions', query, filter.signal)) {
+      if (page.unanswered?.length) filter.onUnanswered?.(page.unanswered);
       yield* page.sessions;
+    }
   }
 
   /** Starts a run: an agent works on a task. It continues without this client. */

@@ -441,6 +441,7 @@ export const en = {
   'isolation.full': 'Full: kernel walls, starts at once',
   'isolation.gvisor': 'gVisor: a kernel of its own, starts in seconds',
   'sessions.none': 'No sessions yet.',
+  'sessions.unanswered': '{count:This node|These nodes} did not answer, and the sessions there are not listed: {nodes}',
   'sessions.awake': 'awake',
   'sessions.hibernated': 'hibernated',
   'sessions.ended': 'ended',

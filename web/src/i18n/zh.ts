@@ -443,6 +443,7 @@ export const zh: Words = {
   'isolation.full': '完整隔离：内核隔离，立即启动',
   'isolation.gvisor': 'gVisor：独立内核，数秒内启动',
   'sessions.none': '还没有会话。',
+  'sessions.unanswered': '以下节点没有响应，列表中缺少其会话：{nodes}',
   'sessions.awake': '活动',
   'sessions.hibernated': '休眠',
   'sessions.ended': '已结束',

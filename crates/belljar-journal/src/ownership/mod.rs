@@ -309,9 +309,7 @@ impl Inner {
             .bind(i64::try_from(limit).unwrap_or(i64::MAX))
             .bind(owned)
             .bind(&self.name);
-        let mut connection = self.postgres.connections().take().await?;
-        let rows = within(self.patience, query.fetch_all(&mut *connection)).await;
-        connection.finish(rows)
+        self.fetch(query).await
     }
 
     /// The first row that a statement returns.
@@ -322,6 +320,16 @@ impl Inner {
         let mut connection = self.postgres.connections().take().await?;
         let row = within(self.patience, query.fetch_optional(&mut *connection)).await;
         connection.finish(row)
+    }
+
+    /// All rows that a statement returns.
+    async fn fetch(
+        &self,
+        query: sqlx::query::Query<'_, sqlx::Postgres, sqlx::postgres::PgArguments>,
+    ) -> sqlx::Result<Vec<PgRow>> {
+        let mut connection = self.postgres.connections().take().await?;
+        let rows = within(self.patience, query.fetch_all(&mut *connection)).await;
+        connection.finish(rows)
     }
 
     /// Whether a run of this life may be written to.

@@ -1,5 +1,7 @@
 //! Requests about one run: beginning it, claiming it, and who has it.
 
+use std::collections::BTreeMap;
+
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 
@@ -24,6 +26,10 @@ const PLACE: &str = "SELECT r.node, l.life, l.node, l.address FROM belljar.runs 
 /// A node has one life at a time, and for a moment the last one beside it.
 const FIND: &str = "SELECT life, node, address FROM belljar.lives WHERE node = $1 AND NOT dead \
     ORDER BY life DESC LIMIT 1";
+
+/// For each other node its life, or the last one of a node that is dead.
+const OTHERS: &str = "SELECT DISTINCT ON (node) life, node, address, dead FROM belljar.lives WHERE node <> $1 \
+    ORDER BY node, dead, life DESC";
 
 /// A node that lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,16 +167,34 @@ impl Node {
             .map_err(|error| self.0.postgres.fault(error))
     }
 
+    /// The other nodes by name: those that live with their place, and those that died not long ago.
+    pub async fn others(&self) -> Result<BTreeMap<String, Option<NodePlace>>, Error> {
+        let rows = self.0.fetch(sqlx::query(OTHERS).bind(self.name())).await;
+        let others = rows.and_then(|rows| {
+            let read = |row: &PgRow| {
+                let other = place(row, 0)?;
+                let is_dead: bool = row.try_get(3)?;
+                Ok((other.name.clone(), (!is_dead).then_some(other)))
+            };
+            rows.iter().map(read).collect()
+        });
+        others.map_err(|error| self.0.postgres.fault(error))
+    }
+
     /// What tells this cluster from others.
     pub async fn cluster(&self) -> Result<String, Error> {
-        let row = self
-            .0
-            .execute(sqlx::query("SELECT id FROM belljar.cluster"));
-        let id = row.await.and_then(|row| {
-            let row = row.ok_or(sqlx::Error::RowNotFound)?;
-            row.try_get(0)
-        });
-        id.map_err(|error| self.0.postgres.fault(error))
+        self.of_cluster("SELECT id FROM belljar.cluster").await
+    }
+
+    /// What only the nodes of this cluster know.
+    pub async fn secret(&self) -> Result<String, Error> {
+        self.of_cluster("SELECT secret FROM belljar.cluster").await
+    }
+
+    async fn of_cluster(&self, statement: &'static str) -> Result<String, Error> {
+        let row = self.0.execute(sqlx::query(statement)).await;
+        let text = row.and_then(|row| row.ok_or(sqlx::Error::RowNotFound)?.try_get(0));
+        text.map_err(|error| self.0.postgres.fault(error))
     }
 }
 

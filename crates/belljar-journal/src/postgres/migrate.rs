@@ -20,7 +20,11 @@ pub struct Migrations {
 /// Of the journal.
 pub(super) const JOURNAL: Migrations = Migrations {
     version_table: "schema_version",
-    all: &[include_str!("0001.sql"), include_str!("0002.sql")],
+    all: &[
+        include_str!("0001.sql"),
+        include_str!("0002.sql"),
+        include_str!("0003.sql"),
+    ],
 };
 
 /// The oldest server: it can compress with LZ4.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use futures_util::stream;
 use http_body_util::BodyExt as _;
@@ -19,6 +19,7 @@ use crate::mcp::{self, Unanswered};
 use crate::offload::offload;
 use crate::peers::Connection;
 use crate::problem::{Code, Problem};
+use crate::requests::MCP_CONNECTION;
 use crate::service::{Caller, Service};
 
 /// Parts of an answer that wait for its client: small ones, and large ones that are counted.
@@ -40,7 +41,16 @@ pub(super) async fn handle(
         return Err(Problem::draining());
     }
     let peer = request.extensions().get::<Arc<Connection>>().cloned();
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    // What the library knows a connection by, after the id of this node.
+    let own = format!("{}-", service.sessions.node());
+    let connection = parts.headers.get(MCP_CONNECTION).and_then(|id| {
+        let id = id.to_str().ok()?;
+        Some(id.strip_prefix(&own).unwrap_or(id).to_owned())
+    });
+    if let Some(Ok(id)) = connection.as_ref().map(HeaderValue::try_from) {
+        parts.headers.insert(MCP_CONNECTION, id);
+    }
     let closes = parts.method == Method::DELETE;
     let upload = Upload::read(&parts.headers, body, Takes::Json, &service, tenant, None).await?;
     let (body, resources) = upload.into_bytes();
@@ -49,8 +59,7 @@ pub(super) async fn handle(
     let opens = asked
         .as_ref()
         .is_some_and(|asked| matches!(asked.request, ClientRequest::InitializeRequest(_)));
-    let connection = parts.headers.get("mcp-session-id");
-    let unanswered = match (asked, connection.and_then(|id| id.to_str().ok())) {
+    let unanswered = match (asked, &connection) {
         (Some(asked), Some(connection)) => Some(opened.ask(connection, asked.id).await?),
         _ => None,
     };
@@ -77,6 +86,12 @@ pub(super) async fn handle(
             return Err(if service.is_draining() { Problem::draining() } else { revoked });
         }
     };
+    let named = answer.headers().get(MCP_CONNECTION);
+    let named =
+        named.and_then(|id| HeaderValue::try_from(format!("{own}{}", id.to_str().ok()?)).ok());
+    if let Some(id) = named {
+        answer.headers_mut().insert(MCP_CONNECTION, id);
+    }
     if closes && answer.status() == StatusCode::ACCEPTED {
         // It is done, and clients take the other for a refusal.
         *answer.status_mut() = StatusCode::NO_CONTENT;

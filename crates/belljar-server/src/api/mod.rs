@@ -25,6 +25,7 @@ mod run_list;
 mod run_views;
 mod runs;
 mod session_create;
+mod session_list;
 mod session_views;
 mod sessions;
 mod shares;
@@ -63,7 +64,7 @@ use crate::work::work;
 
 fn routes() -> OpenApiRouter<Arc<Service>> {
     OpenApiRouter::new()
-        .routes(routes!(sessions::list, sessions::create))
+        .routes(routes!(session_list::list, sessions::create))
         .routes(routes!(sessions::show, sessions::update, sessions::delete))
         .routes(routes!(namespaces::manifest))
         .routes(routes!(sessions::interrupt))
@@ -169,7 +170,10 @@ pub(crate) fn router(service: &Arc<Service>, hosts: Hosts) -> Router {
         .layer(from_fn_with_state(Arc::clone(service), work))
         .layer(from_fn_with_state(Arc::clone(service), forward))
         // Its messages are not requests of ours: they are read and answered as its protocol says.
-        .route(MCP, any(mcp::handle))
+        .route(
+            MCP,
+            any(mcp::handle).layer(from_fn_with_state(Arc::clone(service), forward)),
+        )
         .layer(from_fn_with_state(Arc::clone(service), authorize))
         .with_state(Arc::clone(service));
     let sandboxes = match service.tokens {

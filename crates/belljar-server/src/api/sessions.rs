@@ -19,8 +19,8 @@ use utoipa::{IntoParams, ToSchema};
 use super::session_create::{CreateSession, metadata_schema};
 use super::session_views::{SessionView, UseView};
 use crate::admission::Permit;
-use crate::body::{Json, Named, Query};
-use crate::label::{Label, LabelChange, LabelFilter};
+use crate::body::{Json, Named};
+use crate::label::{Label, LabelChange};
 use crate::new_session::NewSession;
 use crate::node::hex;
 use crate::problem::{Code, Problem};
@@ -46,15 +46,6 @@ pub(super) struct UpdateSession {
     ttl_seconds: Option<u64>,
 }
 
-/// A page of sessions.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct SessionPage {
-    sessions: Vec<SessionView>,
-    /// Cursor of the next page; absent on the last page.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -64,21 +55,6 @@ pub(super) struct PageAsked {
     limit: Option<usize>,
     /// `next_cursor` of the previous page.
     cursor: Option<String>,
-}
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(super) struct SessionsAsked {
-    /// Maximum number of entries.
-    #[param(minimum = 1, maximum = 200)]
-    limit: Option<usize>,
-    /// `next_cursor` of the previous page.
-    cursor: Option<String>,
-    /// Only sessions of this name.
-    name: Option<String>,
-    /// Only sessions with this metadata: `KEY=VALUE`.
-    metadata: Option<String>,
 }
 
 impl PageAsked {
@@ -108,42 +84,6 @@ pub(super) fn cursor(bytes: &[u8]) -> String {
 
 pub(super) fn no_cursor() -> Problem {
     Problem::new(Code::BadQuery, "`cursor` is not a cursor of this service")
-}
-
-/// Lists sessions, oldest first.
-#[utoipa::path(
-    get, path = "/v1/sessions", tag = "sessions", operation_id = "list_sessions", params(SessionsAsked),
-    responses((status = 200, description = "A page of sessions.", body = SessionPage))
-)]
-pub(super) async fn list(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Query(asked): Query<SessionsAsked>,
-) -> Result<JsonResponse<SessionPage>, Problem> {
-    let filter = LabelFilter::new(asked.name, asked.metadata.as_deref())?;
-    let page = PageAsked {
-        limit: asked.limit,
-        cursor: asked.cursor,
-    };
-    let limit = page.limit()?;
-    let after = match page.cursor()? {
-        None => 0,
-        Some(bytes) => u64::from_be_bytes(bytes.try_into().map_err(|_| no_cursor())?),
-    };
-    let sessions = &service.sessions;
-    let mut found = sessions.list(&caller.tenant, &filter, after, limit + 1);
-    let more = found.len() > limit;
-    found.truncate(limit);
-    let last = found
-        .last()
-        .map(|entry| cursor(&entry.number.to_be_bytes()));
-    Ok(JsonResponse(SessionPage {
-        sessions: found
-            .iter()
-            .map(|entry| SessionView::from_entry(entry))
-            .collect(),
-        next_cursor: last.filter(|_| more),
-    }))
 }
 
 /// Starts a session.

@@ -72,6 +72,11 @@ impl Ports {
         (!self.e2b || !E2B_PORTS.contains(&name.port)).then_some(name)
     }
 
+    /// Takes tokens of all nodes of a cluster.
+    pub(crate) fn join(&mut self, secret: &str) {
+        self.signer = Signer::of_cluster(secret);
+    }
+
     /// Whether pages of ports could set cookies for the service, unless their names forbid it.
     pub(crate) fn share_cookies(&self) -> bool {
         !self.domain.is_local()

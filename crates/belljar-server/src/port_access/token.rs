@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use ring::hmac;
 
 use super::name::PortName;
-use crate::node::hex;
+use crate::node::{hex, key_of_cluster};
 
 /// What a token is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Purpose {
     }
 }
 
-/// Signs tokens, with a secret of this process: none outlives it.
+/// Signs tokens, with a secret of this process or of a cluster: none outlives it.
 #[derive(Debug)]
 pub(crate) struct Signer(hmac::Key);
 
@@ -41,6 +41,11 @@ impl Signer {
     pub(crate) fn new() -> Result<Self, ring::error::Unspecified> {
         let random = ring::rand::SystemRandom::new();
         Ok(Self(hmac::Key::generate(hmac::HMAC_SHA256, &random)?))
+    }
+
+    /// That of all nodes with this secret.
+    pub(crate) fn of_cluster(secret: &str) -> Self {
+        Self(key_of_cluster(secret, "ports"))
     }
 
     /// A token of the key with this prefix, and when it ends.
@@ -116,6 +121,10 @@ mod tests {
         );
         let other = Signer::new().unwrap();
         assert_eq!(other.check(Purpose::Access, &own, &token), None);
+        let [one, two, stranger] = ["x", "x", "y"].map(Signer::of_cluster);
+        let (shared, _) = one.sign(Purpose::Access, &own, "k1");
+        assert_eq!(two.check(Purpose::Access, &own, &shared), Some("k1"));
+        assert_eq!(stranger.check(Purpose::Access, &own, &shared), None);
         let (ends, rest) = token.split_once('.').unwrap();
         let later = ends.parse::<u64>().unwrap() + 1;
         for forged in [

@@ -19,12 +19,11 @@ pub(super) struct Head<'a> {
     pub(super) headers: &'a HeaderMap,
 }
 
-/// What becomes of a request for a port.
+/// How a caller came to a port.
 pub(super) enum Entry {
-    /// It is this caller's.
-    Caller(Caller),
-    /// The link was valid: the browser has a cookie, and comes again.
-    Redirect(Response),
+    Credential,
+    /// By a valid link: the browser gets a cookie, and comes again.
+    Link,
 }
 
 pub(super) async fn enter(
@@ -32,14 +31,12 @@ pub(super) async fn enter(
     ports: &Ports,
     name: &PortName,
     head: Head<'_>,
-) -> Result<Entry, Problem> {
+) -> Result<(Caller, Entry), Problem> {
     let headers = head.headers;
     if let Some(key) = bearer(headers).filter(|key| key.starts_with("bj_")) {
         let key = service.find_key(Some(key.to_owned())).await?;
-        return Ok(Entry::Caller(Caller::with_scope(
-            key,
-            Some(Scope::Sessions),
-        )?));
+        let caller = Caller::with_scope(key, Some(Scope::Sessions))?;
+        return Ok((caller, Entry::Credential));
     }
     let check = |purpose, token: &str| {
         let prefix = ports.signer.check(purpose, name, token);
@@ -48,16 +45,13 @@ pub(super) async fn enter(
     if let Some(token) = headers.get(TOKEN) {
         let prefix = token.to_str().ok();
         let prefix = prefix.and_then(|token| check(Purpose::Access, token));
-        return Ok(Entry::Caller(holder(service, prefix).await?));
+        return Ok((holder(service, prefix).await?, Entry::Credential));
     }
     if head.method == Method::GET
         && let Some(link) = without_link(head.uri).1
         && let Some(prefix) = check(Purpose::Link, link)
     {
-        let caller = holder(service, Some(prefix)).await?;
-        // So that a link to somebody else's session sets nothing.
-        service.sessions.find(&caller.tenant, &name.session)?;
-        return Ok(Entry::Redirect(redirect(ports, name, &caller, head)));
+        return Ok((holder(service, Some(prefix)).await?, Entry::Link));
     }
     let mut tokens = cookies(headers, ports.cookie());
     let prefix = tokens.find_map(|token| check(Purpose::Access, token));
@@ -67,7 +61,7 @@ pub(super) async fn enter(
             "the cookie of a port counts for its own pages alone, and over HTTPS or on `localhost`";
         return Err(Problem::new(Code::WrongOrigin, detail));
     }
-    Ok(Entry::Caller(caller))
+    Ok((caller, Entry::Credential))
 }
 
 /// The caller by the prefix of the key that signed for it.
@@ -132,7 +126,12 @@ pub(super) fn without_link(uri: &Uri) -> (String, Option<&str>) {
 }
 
 /// Sets the cookie, and leads the browser to the same page without the token.
-fn redirect(ports: &Ports, name: &PortName, caller: &Caller, head: Head<'_>) -> Response {
+pub(super) fn redirect(
+    ports: &Ports,
+    name: &PortName,
+    caller: &Caller,
+    head: Head<'_>,
+) -> Response {
     let (token, _) = ports.signer.sign(Purpose::Access, name, &caller.prefix);
     let seconds = Purpose::Access.lifetime().as_secs();
     let secure = if ports.tls { "; Secure" } else { "" };

@@ -3,30 +3,17 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::credentials::{COOKIE, HOST_COOKIE};
-use crate::framing::is_websocket;
+use crate::hop::remove_hop_by_hop;
 use crate::port_access::{PORT_COOKIE, PORT_HOST_COOKIE, TOKEN};
 
 /// Cookies of ours, on whatever host.
 const OUR_COOKIES: [&str; 4] = [COOKIE, HOST_COOKIE, PORT_COOKIE, PORT_HOST_COOKIE];
 
-/// About one connection, not about a message.
-const HOP_BY_HOP: [&str; 10] = [
-    "connection",
-    "expect",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-
 /// Ours, and what proxies tell about the client.
-const NOT_FOR_GUESTS: [&str; 7] = [
+const NOT_FOR_GUESTS: [&str; 8] = [
     TOKEN,
     "x-belljar",
+    "x-belljar-node",
     "e2b-traffic-access-token",
     "forwarded",
     "x-forwarded-for",
@@ -39,12 +26,6 @@ const BEYOND_THE_ORIGIN: [&str; 3] = ["alt-svc", "clear-site-data", "strict-tran
 
 /// The fewest letters and digits of a key's secret part.
 const LEAST_SECRET: usize = 32;
-
-/// Whether a WebSocket is requested, or agreed to.
-pub(crate) fn upgrades(headers: &HeaderMap) -> bool {
-    let mut upgrades = headers.get_all(header::UPGRADE).iter();
-    upgrades.any(|upgrade| is_websocket(upgrade.as_bytes()))
-}
 
 /// Removes what a program in a session must not see.
 pub(super) fn for_guest(headers: &mut HeaderMap) {
@@ -78,30 +59,6 @@ pub(super) fn for_client(headers: &mut HeaderMap) {
         HeaderName::from_static("cross-origin-resource-policy"),
         HeaderValue::from_static("same-origin"),
     );
-}
-
-/// Requests a WebSocket, or agrees to one.
-pub(crate) fn upgrade(headers: &mut HeaderMap) {
-    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
-    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-}
-
-/// Removes what is about one connection.
-pub(crate) fn remove_hop_by_hop(headers: &mut HeaderMap) {
-    // Of two lengths, this one did not count.
-    if headers.contains_key(header::TRANSFER_ENCODING) {
-        headers.remove(header::CONTENT_LENGTH);
-    }
-    let named: Vec<String> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(|name| name.trim().to_ascii_lowercase())
-        .collect();
-    for name in named.iter().map(String::as_str).chain(HOP_BY_HOP) {
-        headers.remove(name);
-    }
 }
 
 /// A cookie for its own host alone; none if it has the name of one of ours.

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::response::{IntoResponse as _, Response};
 
-pub(crate) use headers::{remove_hop_by_hop, upgrade, upgrades};
 pub(crate) use relay::FromGuest;
 
 use crate::admission::Permit;
+use crate::forward::{elsewhere, pass_on};
 use crate::peers::Connection;
 use crate::port_access::{PortName, Ports};
 use crate::problem::Problem;
@@ -35,16 +35,15 @@ pub(crate) async fn answer(
         uri: request.uri(),
         headers: request.headers(),
     };
-    let caller = match entry::enter(service, ports, name, head).await {
-        Ok(Entry::Caller(caller)) => caller,
-        Ok(Entry::Redirect(response)) => return response,
+    let (caller, entry) = match entry::enter(service, ports, name, head).await {
+        Ok(entered) => entered,
         Err(problem) => return problem.into_response(),
     };
     let span = tracing::Span::current();
     span.record("tenant", caller.tenant.as_str());
     span.record("key", &caller.prefix);
     let authenticated = connection.as_ref().map(Connection::authenticate);
-    let answered = carry_out(service, &caller, name, request).await;
+    let answered = carry_out(service, ports, (&caller, &entry), name, request).await;
     let (response, permit) = answered.unwrap_or_else(|problem| (problem.into_response(), None));
     match connection {
         // A client that does not take its answer holds a permit.
@@ -55,12 +54,29 @@ pub(crate) async fn answer(
 
 async fn carry_out(
     service: &Arc<Service>,
-    caller: &Caller,
+    ports: &Ports,
+    (caller, entry): (&Caller, &Entry),
     name: &PortName,
     request: Request,
 ) -> Result<(Response, Option<Permit>), Problem> {
-    let permit = service.admission.request(&caller.tenant)?;
+    if let Some(node) = elsewhere(service, request.headers(), &name.session).await? {
+        let passed_on = Box::pin(pass_on(service, Some(&caller.tenant), &node, request));
+        let mut response = passed_on.await?;
+        // That node has put its own headers on what is not of the program.
+        response.extensions_mut().insert(FromGuest);
+        return Ok((response, None));
+    }
+    // So that a link to somebody else's session sets nothing.
     let session = service.sessions.find(&caller.tenant, &name.session)?;
+    if let Entry::Link = entry {
+        let head = Head {
+            method: request.method(),
+            uri: request.uri(),
+            headers: request.headers(),
+        };
+        return Ok((entry::redirect(ports, name, caller, head), None));
+    }
+    let permit = service.admission.request(&caller.tenant)?;
     let response = relay::forward(service, caller, &session, name.port, request).await?;
     Ok((response, Some(permit)))
 }

@@ -21,7 +21,8 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::entry::without_link;
-use super::headers::{for_client, for_guest, upgrade, upgrades};
+use super::headers::{for_client, for_guest};
+use crate::hop::{upgrade, upgrades};
 use crate::listener::Listener;
 use crate::lock::lock;
 use crate::problem::{Code, Problem};

@@ -1,5 +1,6 @@
 //! Runs of a cluster: claimed by this node, released by it, and looked for on others.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -202,7 +203,16 @@ impl Runs {
         Ok(Some(found))
     }
 
-    /// The same for a text that may be no id.
+    /// The other nodes that live or died not long ago, by name: those that live with their place.
+    pub(crate) async fn other_nodes(&self) -> Result<BTreeMap<String, Option<NodePlace>>, Problem> {
+        let Some(membership) = &self.membership else {
+            return Ok(BTreeMap::new());
+        };
+        let others = membership.node().others().await;
+        others.map_err(|error| fault(error.into()))
+    }
+
+    /// The other node that drives a run, for a text that may be no id.
     pub(crate) async fn driver_elsewhere(&self, id: &str) -> Result<Option<NodePlace>, Problem> {
         match id.parse() {
             Ok(id) => self.elsewhere(&id).await,

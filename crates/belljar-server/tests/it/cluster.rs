@@ -3,67 +3,15 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_journal::Objects;
-use belljar_server::{ClusterOptions, Scope, ServerError, ServerOptions, Tenants};
-use belljar_test_model::{Scripted, ScriptedModel};
+use belljar_server::{ServerError, ServerOptions, Tenants};
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
+use crate::nodes::{BOTH, Cluster};
 use crate::postgres;
-use crate::runs::{answer, code, offering};
+use crate::runs::{answer, code};
 use crate::socket::Socket;
-use crate::support::{Ask as _, Client, World, bare, soon, world_in};
+use crate::support::{Ask as _, Client, bare, soon, world_in};
 use crate::weed::{self, proxy::Network, proxy::Proxy};
-
-/// What the nodes of a test share.
-struct Cluster {
-    database: String,
-    objects: Objects,
-    model: ScriptedModel,
-}
-
-impl Cluster {
-    fn new(database: String, script: impl IntoIterator<Item = Scripted>) -> Self {
-        Self {
-            database,
-            objects: weed::objects(),
-            model: ScriptedModel::start(script).unwrap(),
-        }
-    }
-
-    fn options(&self) -> ServerOptions {
-        let mut options = offering(&self.model);
-        options.objects = Some(self.objects.clone());
-        options.cluster = Some(ClusterOptions {
-            // A machine that is busy with other tests.
-            lease: Duration::from_secs(3),
-            ..ClusterOptions::new(self.database.clone(), "")
-        });
-        options
-    }
-
-    async fn node(&self) -> World {
-        world_in(tempfile::tempdir().unwrap(), self.options()).await
-    }
-
-    /// What a run has in the object store.
-    async fn objects_of(&self, run: &str) -> Vec<String> {
-        let run = format!("/{}/", run.rsplit('/').next().unwrap());
-        let mut names = Vec::new();
-        let see = |name: &str, _| names.push(name.to_owned());
-        self.objects.below("runs").list(see).await.unwrap();
-        names.retain(|name| name.contains(&run));
-        names
-    }
-
-    async fn sql(&self, statement: &str) {
-        let mut connection = PgConnection::connect(&self.database).await.unwrap();
-        let query = sqlx::query(AssertSqlSafe(statement.to_owned()));
-        query.execute(&mut connection).await.unwrap();
-    }
-}
-
-const BOTH: [Scope; 2] = [Scope::Sessions, Scope::Runs];
 
 /// A run of one node as clients of another see it; each node has the keys, and no tenant sees another's runs.
 #[tokio::test]
@@ -73,9 +21,7 @@ async fn a_run_of_another_node_is_read_here_and_controlled_there() {
         answer("It is 42."),
     ];
     let cluster = Cluster::new(postgres::database(), script);
-    let (one, two) = (cluster.node().await, cluster.node().await);
-    let here = one.client_with("a", &BOTH).await;
-    let other = two.client_by(here.key.clone());
+    let (one, two, here, other) = cluster.two().await;
     let stranger = two.client_with("b", &BOTH).await;
     let run = here.waiting_run().await;
     // As much as the first node knows.
@@ -155,9 +101,7 @@ async fn a_follow_up_on_another_node_has_the_session_and_outlives_its_parent() {
         answer("It is 42."),
     ];
     let cluster = Cluster::new(postgres::database(), script);
-    let (one, two) = (cluster.node().await, cluster.node().await);
-    let here = one.client_with("a", &BOTH).await;
-    let other = two.client_by(here.key.clone());
+    let (one, two, here, other) = cluster.two().await;
     let file = json!({"name": "given.txt", "contents": "Z2l2ZW4="});
     let run = json!({"task": "Read.", "files": [file]});
     let parent = here.start(run).await;
@@ -205,9 +149,7 @@ async fn a_damaged_session_of_a_run_costs_its_variables_alone() {
         answer("It is 42."),
     ];
     let cluster = Cluster::new(postgres::database(), script);
-    let (one, two) = (cluster.node().await, cluster.node().await);
-    let here = one.client_with("a", &BOTH).await;
-    let other = two.client_by(here.key.clone());
+    let (one, two, here, other) = cluster.two().await;
     let run = here.waiting_run().await;
     let waits_for = async |client: &Client| {
         let shown = client.get(&run).json_with(200).await;
@@ -298,9 +240,7 @@ async fn waits_a_run_outlives_a_store_that_fails() {
 #[tokio::test]
 async fn a_session_is_reached_by_way_of_another_node() {
     let cluster = Cluster::new(postgres::database(), []);
-    let (one, two) = (cluster.node().await, cluster.node().await);
-    let here = one.client_with("a", &BOTH).await;
-    let other = two.client_by(here.key.clone());
+    let (one, two, here, other) = cluster.two().await;
     let stranger = two.client_with("b", &BOTH).await;
     let session = here.session().await;
     assert_eq!(
@@ -349,9 +289,7 @@ async fn a_session_is_reached_by_way_of_another_node() {
 async fn a_waiting_run_goes_on_where_the_decision_arrives() {
     let script = [code("print(6 * 7)"), answer("It is 42.")];
     let cluster = Cluster::new(postgres::database(), script);
-    let (one, two) = (cluster.node().await, cluster.node().await);
-    let here = one.client_with("a", &BOTH).await;
-    let other = two.client_by(here.key.clone());
+    let (one, two, here, other) = cluster.two().await;
     let run = here.waiting_run().await;
     one.ends().await;
     let shown = other.until(&run, "waits").await;

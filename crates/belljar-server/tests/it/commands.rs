@@ -665,7 +665,7 @@ async fn variables_are_not_to_be_found() {
 }
 
 /// A terminal over a WebSocket, and what it has shown.
-struct Terminal {
+pub(crate) struct Terminal {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     shown: String,
 }
@@ -695,13 +695,13 @@ async fn open(
 }
 
 impl Terminal {
-    async fn open(world: &World, client: &Client, command: &str) -> Self {
+    pub(crate) async fn open(world: &World, client: &Client, command: &str) -> Self {
         let key = format!("Bearer {}", client.key.text);
         let opened = open(world, command, &[("authorization", &key)]).await;
         opened.unwrap_or_else(|problem| panic!("{problem:#}"))
     }
 
-    async fn press(&mut self, keys: &str) {
+    pub(crate) async fn press(&mut self, keys: &str) {
         let keys = Message::binary(keys.as_bytes().to_vec());
         self.socket.send(keys).await.unwrap();
     }
@@ -738,7 +738,7 @@ impl Terminal {
     }
 
     /// Waits until this is shown, and forgets what came before.
-    async fn until(&mut self, wanted: &str) {
+    pub(crate) async fn until(&mut self, wanted: &str) {
         while !self.shown.contains(wanted) {
             match self.next().await {
                 Some(Ok(Message::Binary(_) | Message::Ping(_))) => {}

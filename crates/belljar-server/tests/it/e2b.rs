@@ -65,20 +65,20 @@ fn on() -> ServerOptions {
 }
 
 /// A sandbox, as its client knows it.
-struct Sandbox {
+pub(crate) struct Sandbox {
     client: Client,
-    id: String,
-    token: String,
+    pub(crate) id: String,
+    pub(crate) token: String,
 }
 
 /// A request to the control API with the key of a client.
-fn control(client: &Client, method: &str, path: &str) -> RequestBuilder {
+pub(crate) fn control(client: &Client, method: &str, path: &str) -> RequestBuilder {
     let method: Method = method.parse().unwrap();
     let request = client.without_key(method, &format!("/e2b{path}"));
     request.header("x-api-key", &client.key.text)
 }
 
-async fn sandbox(client: &Client) -> Sandbox {
+pub(crate) async fn sandbox(client: &Client) -> Sandbox {
     let asked = json!({"templateID": "base", "metadata": {}, "envVars": {}});
     let made = control(client, "POST", "/v2/sandboxes").json(&asked);
     let made = made.json_with(201).await;
@@ -90,14 +90,23 @@ async fn sandbox(client: &Client) -> Sandbox {
 }
 
 impl Sandbox {
+    /// The same by way of another node.
+    pub(crate) fn at(&self, client: &Client) -> Self {
+        Self {
+            client: client.clone(),
+            id: self.id.clone(),
+            token: self.token.clone(),
+        }
+    }
+
     /// A request with its id and without its token.
-    fn bare(&self, method: &str, path: &str) -> RequestBuilder {
+    pub(crate) fn bare(&self, method: &str, path: &str) -> RequestBuilder {
         let method: Method = method.parse().unwrap();
         let request = self.client.without_key(method, &format!("/e2b{path}"));
         request.header("e2b-sandbox-id", &self.id)
     }
 
-    fn ask(&self, method: &str, path: &str) -> RequestBuilder {
+    pub(crate) fn ask(&self, method: &str, path: &str) -> RequestBuilder {
         let request = self.bare(method, path);
         request.header("x-access-token", &self.token)
     }
@@ -108,7 +117,7 @@ impl Sandbox {
     }
 
     /// The lines of a cell.
-    async fn lines(&self, code: &str) -> Vec<Value> {
+    pub(crate) async fn lines(&self, code: &str) -> Vec<Value> {
         let asked = json!({"code": code});
         let response = self.ask("POST", "/execute").json(&asked).with(200).await;
         let text = response.text().await.unwrap();

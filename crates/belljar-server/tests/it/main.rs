@@ -37,8 +37,10 @@ mod mcp;
 mod mcp_client;
 mod metrics;
 mod namespaces;
+mod nodes;
 mod objects;
 mod openai;
+mod places;
 mod port_client;
 mod ports;
 #[path = "../../../belljar-journal/tests/postgres/mod.rs"]
@@ -58,3 +60,4 @@ mod variables;
 mod web;
 #[path = "../../../belljar-journal/tests/weed/mod.rs"]
 mod weed;
+mod wires;

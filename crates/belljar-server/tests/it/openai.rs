@@ -55,7 +55,7 @@ async fn desk(script: impl IntoIterator<Item = Scripted>) -> (World, Client, Scr
     (world, client, model)
 }
 
-fn ask(client: &Client, method: &str, path: &str) -> RequestBuilder {
+pub(crate) fn ask(client: &Client, method: &str, path: &str) -> RequestBuilder {
     let method: Method = method.parse().unwrap();
     client.request(method, &format!("/openai/v1{path}"))
 }
@@ -71,7 +71,7 @@ fn chat(client: &Client, more: &Value) -> RequestBuilder {
     ask(client, "POST", "/chat/completions").json(&body)
 }
 
-fn respond(client: &Client, more: &Value) -> RequestBuilder {
+pub(crate) fn respond(client: &Client, more: &Value) -> RequestBuilder {
     let mut body = json!({"model": "belljar", "input": "What is six times seven?"});
     for (name, value) in more.as_object().unwrap() {
         body[name] = value.clone();
@@ -79,28 +79,28 @@ fn respond(client: &Client, more: &Value) -> RequestBuilder {
     ask(client, "POST", "/responses").json(&body)
 }
 
-async fn container(client: &Client) -> String {
+pub(crate) async fn container(client: &Client) -> String {
     let made = ask(client, "POST", "/containers").json(&json!({"name": "one"}));
     let made = made.json_with(200).await;
     made["id"].as_str().unwrap().to_owned()
 }
 
-fn form(name: &str, contents: &str) -> String {
+pub(crate) fn form(name: &str, contents: &str) -> String {
     format!(
         "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n{contents}\r\n--b--\r\n"
     )
 }
 
-fn upload(client: &Client, container: &str, body: String) -> RequestBuilder {
+pub(crate) fn upload(client: &Client, container: &str, body: String) -> RequestBuilder {
     let request = ask(client, "POST", &format!("/containers/{container}/files"));
     request.header("content-type", BOUNDARY).body(body)
 }
 
-fn file_id(path: &str) -> String {
+pub(crate) fn file_id(path: &str) -> String {
     format!("cfile_{}", BASE64_URL.encode(path))
 }
 
-async fn content(client: &Client, container: &str, file: &str) -> String {
+pub(crate) async fn content(client: &Client, container: &str, file: &str) -> String {
     let path = format!("/containers/{container}/files/{file}/content");
     ask(client, "GET", &path)
         .with(200)
@@ -110,7 +110,7 @@ async fn content(client: &Client, container: &str, file: &str) -> String {
         .unwrap()
 }
 
-async fn paths(client: &Client, container: &str) -> Vec<String> {
+pub(crate) async fn paths(client: &Client, container: &str) -> Vec<String> {
     let path = format!("/containers/{container}/files?order=asc");
     let listed = ask(client, "GET", &path).json_with(200).await;
     let all = listed["data"].as_array().unwrap().iter();

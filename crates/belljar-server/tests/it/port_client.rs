@@ -102,6 +102,14 @@ pub(crate) async fn port(world: &World, client: &Client, session: &str, port: u1
 }
 
 impl Port {
+    /// The same by way of another node.
+    pub(crate) fn at(self, world: &World) -> Self {
+        Self {
+            address: world.address,
+            ..self
+        }
+    }
+
     /// The same with another host name.
     pub(crate) fn named(&self, host: String) -> Self {
         Self {

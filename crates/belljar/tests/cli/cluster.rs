@@ -24,10 +24,37 @@ struct Cluster {
 }
 
 struct RunningNode {
+    child: KilledChild,
     scratch: Scratch,
-    child: Child,
     _stderr: BufReader<ChildStderr>,
     address: String,
+}
+
+/// A process that does not outlive its test, also where this panics.
+struct KilledChild(Option<Child>);
+
+impl KilledChild {
+    fn get(&mut self) -> &mut Child {
+        self.0.as_mut().unwrap()
+    }
+
+    fn kill(&mut self) {
+        self.get().kill().unwrap();
+    }
+
+    fn wait(&mut self) {
+        self.get().wait().unwrap();
+    }
+}
+
+impl Drop for KilledChild {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // It may have ended.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 impl Cluster {
@@ -65,8 +92,8 @@ impl Cluster {
         command.args(["--objects", &self.objects]);
         let (child, stderr, address) = start(command);
         RunningNode {
+            child: KilledChild(Some(child)),
             scratch,
-            child,
             _stderr: stderr,
             address,
         }
@@ -75,15 +102,16 @@ impl Cluster {
 
 impl RunningNode {
     /// Stops it in order.
-    fn stop(self) -> Scratch {
-        stop(&self.scratch, self.child, Signal::TERM).exits_with(0);
+    fn stop(mut self) -> Scratch {
+        let child = self.child.0.take().unwrap();
+        stop(&self.scratch, child, Signal::TERM).exits_with(0);
         self.scratch
     }
 
     /// The key that the first node of a cluster prints.
     fn key(&mut self) -> String {
         let mut key = String::new();
-        let stdout = self.child.stdout.as_mut().unwrap();
+        let stdout = self.child.get().stdout.as_mut().unwrap();
         BufReader::new(stdout).read_line(&mut key).unwrap();
         assert!(key.starts_with("bj_"), "{key}");
         key.trim().to_owned()
@@ -183,7 +211,7 @@ fn waits_a_run_survives_its_node() {
         assert_eq!(row[3..], ["yes", drives], "{}", shown.stdout);
     }
     shown.says("0 ready, 0 waiting for approval, 0 stuck, 0 of dead nodes");
-    first.child.kill().unwrap();
+    first.child.kill();
     let killed = Instant::now();
     second.until(&key, &run, "the end", |view| view["state"] == "answered");
     let took = killed.elapsed();
@@ -210,7 +238,7 @@ fn waits_a_run_survives_its_node() {
     let shown = second.get(&key, &session);
     assert!(shown.starts_with("HTTP/1.1 503 "), "{shown}");
     assert!(body(&shown).contains(r#""code":"node_lost""#), "{shown}");
-    first.child.wait().unwrap();
+    first.child.wait();
     second.stop();
     third.stop();
 }
@@ -235,8 +263,8 @@ fn waits_a_run_that_moves_keeps_its_variables_and_files() {
     second.until(&key, &moved, "the second request", |_| {
         cluster.model.requests().len() == 4
     });
-    first.child.kill().unwrap();
-    first.child.wait().unwrap();
+    first.child.kill();
+    first.child.wait();
     second.until(&key, &moved, "the end", |view| view["state"] == "answered");
 
     let events = events(&second.get(&key, &format!("{moved}/events")));

@@ -109,10 +109,14 @@ class AsyncBelljar:
     async def sessions(
         self, *, name: str | None = None, metadata: tuple[str, str] | None = None
     ) -> AsyncIterator[models.SessionView]:
-        """The sessions of the tenant, oldest first: all, or those with this name, and this key and value."""
+        """The sessions of the tenant, oldest first: all, or those with this name, and this key and value.
+
+        Warns of nodes of a cluster that did not answer: their sessions are missing.
+        """
         only = {"name": name, "metadata": None if metadata is None else "=".join(metadata)}
         query = {key: value for key, value in only.items() if value is not None}
         async for page in self._pages(models.SessionPage, "/v1/sessions", query):
+            _core.warn_of_missing(page)
             for session in page.sessions:
                 yield session
 

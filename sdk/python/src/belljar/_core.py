@@ -12,6 +12,7 @@ import os
 import random
 import time
 import uuid
+import warnings
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -510,6 +511,13 @@ def decision(said: object) -> Json | None:
     if isinstance(said, bool):
         return {"kind": "accept", "rest_of_run": False} if said else {"kind": "reject"}
     raise TypeError(f"on_approval must return True, False, a string or None, not {type(said).__name__}")
+
+
+def warn_of_missing(page: models.SessionPage) -> None:
+    """A list with gaps is not taken for a whole one."""
+    if page.unanswered:
+        nodes = ", ".join(page.unanswered)
+        warnings.warn(f"nodes that did not answer, whose sessions are missing: {nodes}", stacklevel=3)
 
 
 def part(name: str) -> str:

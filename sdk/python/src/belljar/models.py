@@ -2229,6 +2229,9 @@ class SessionPage(Model):
 
     sessions: list[SessionView]
 
+    unanswered: list[str] | None = None
+    """Nodes of the cluster that did not answer in time: their sessions are missing here."""
+
 
 class ShareList(Model):
     """Share links of a run."""

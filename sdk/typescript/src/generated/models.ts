@@ -2092,6 +2092,8 @@ export interface components {
             /** @description Cursor of the next page; absent on the last page. */
             nextCursor?: string | null;
             sessions: components["schemas"]["SessionView"][];
+            /** @description Nodes of the cluster that did not answer in time: their sessions are missing here. */
+            unanswered?: string[];
         };
         /**
          * @description State of a session.

@@ -459,7 +459,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists sessions, oldest first. */
+        /** Lists sessions, oldest first: those of all nodes of a cluster. */
         get: operations["list_sessions"];
         put?: never;
         /** Starts a session. */
@@ -3216,6 +3216,8 @@ export interface components {
             /** @description Cursor of the next page; absent on the last page. */
             next_cursor?: string | null;
             sessions: components["schemas"]["SessionView"][];
+            /** @description Nodes of the cluster that did not answer in time: their sessions are missing here. */
+            unanswered?: string[];
         };
         /**
          * @description State of a session.

@@ -6,14 +6,17 @@ use std::time::SystemTime;
 use axum::extract::{Query, Request, State};
 use axum::http::{HeaderMap, Method, Uri, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Response};
+use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use belljar_journal::NodePlace;
 use serde::Deserialize;
 
 use crate::api::session_views::seconds;
+use crate::forward::{elsewhere, pass_on};
 use crate::guard::serve_caller;
 use crate::label::{LabelChange, SandboxLabel};
+use crate::peers::Connection;
 use crate::problem::{Code, Problem};
 use crate::requests::is_name_of;
 use crate::sandbox_tokens::{SandboxTokens, SignedFile, SignedUse};
@@ -66,11 +69,16 @@ pub(super) async fn with_token(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let admitted = match named(&service, &request) {
-        Ok(id) => admit(&service, &id).await,
-        Err(problem) => Err(problem),
+    let id = match named(&service, &request) {
+        Ok(id) => id,
+        Err(problem) => return problem.into_response(),
     };
-    match admitted {
+    match elsewhere(&service, request.headers(), &id).await {
+        Ok(None) => {}
+        Ok(Some(node)) => return pass_on_with_token(&service, &node, request).await,
+        Err(problem) => return problem.into_response(),
+    }
+    match admit(&service, &id).await {
         Ok((caller, entry)) => {
             request.extensions_mut().insert(entry);
             serve_caller(&service, caller, request, next).await
@@ -79,11 +87,28 @@ pub(super) async fn with_token(
     }
 }
 
+/// Passes a request for a sandbox of another node on. Its tenant is not known here, but its token is right.
+async fn pass_on_with_token(
+    service: &Arc<Service>,
+    node: &NodePlace,
+    request: Request,
+) -> Response {
+    let connection = request.extensions().get::<Arc<Connection>>().cloned();
+    let authenticated = connection.as_ref().map(Connection::authenticate);
+    let passed_on = Box::pin(pass_on(service, None, node, request)).await;
+    let response = passed_on.unwrap_or_else(IntoResponse::into_response);
+    match connection {
+        Some(connection) => connection.hold(response, authenticated),
+        None => response,
+    }
+}
+
 /// The id of the sandbox that a request may use, and is for.
 fn named(service: &Service, request: &Request) -> Result<String, Problem> {
     let headers = request.headers();
     let name = sandbox_of(headers, service.options.e2b_domain.as_deref());
-    let id = permitted(service, request, name.map(|name| name.1)).ok_or_else(refused)?;
+    let id = permitted(service, request, name.map(|name| name.1));
+    let id = id.ok_or_else(|| refused(service, name.map(|name| name.1)))?;
     // Only from here on, so that nobody learns what is there without a token.
     if let Some((port, _)) = name
         && !PORTS.contains(&port)
@@ -103,7 +128,7 @@ async fn admit(service: &Service, id: &str) -> Result<(Caller, Arc<SessionEntry>
     let entry = service.sessions.find(&tenant, id).map_err(|_| gone(id))?;
     let sandbox = entry.label().sandbox.ok_or_else(|| gone(id))?;
     if !service.tenants.is_valid(&sandbox.key).await {
-        return Err(refused());
+        return Err(refused(service, Some(id)));
     }
     match entry.session() {
         Ok(_) => {}
@@ -243,8 +268,13 @@ fn check_user(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(Code::Unauthorized, detail))
 }
 
-fn refused() -> Problem {
-    let detail = "send the access token of the sandbox, or a signed address that has not expired";
+fn refused(service: &Service, sandbox: Option<&str>) -> Problem {
+    let detail = if sandbox.is_some() || service.options.cluster.is_none() {
+        "send the access token of the sandbox, or a signed address that has not expired"
+    } else {
+        "send the access token of the sandbox with the header `E2b-Sandbox-Id`; a signed address needs it as well, or \
+         the host name of the sandbox, unless it is sent to the node of the sandbox"
+    };
     Problem::new(Code::Unauthorized, detail)
 }
 

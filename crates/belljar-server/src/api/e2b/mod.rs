@@ -26,6 +26,7 @@ use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::routing::{any, delete, get, post, put};
 
+use crate::forward::forward;
 use crate::problem::Problem;
 use crate::service::Service;
 use crate::work::work;
@@ -39,6 +40,7 @@ pub(super) fn router(service: &Arc<Service>) -> Router {
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
         .layer(from_fn_with_state(Arc::clone(service), work))
+        .layer(from_fn_with_state(Arc::clone(service), forward))
         .layer(from_fn_with_state(Arc::clone(service), access::with_key))
         .layer(map_response(errors::as_status));
     let files = || {

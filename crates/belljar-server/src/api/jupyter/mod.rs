@@ -18,6 +18,7 @@ use axum::Router;
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::routing::{get, post};
 
+use crate::forward::forward;
 use crate::problem::{Code, Problem};
 use crate::service::Service;
 use crate::work::work;
@@ -50,6 +51,7 @@ pub(super) fn router(service: &Arc<Service>) -> Router {
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
         .layer(from_fn_with_state(Arc::clone(service), work))
+        .layer(from_fn_with_state(Arc::clone(service), forward))
         .layer(from_fn_with_state(Arc::clone(service), access::with_key));
     // For clients that send no credentials with a WebSocket, and can't be given a query.
     let with_key_in_path = Router::new()
@@ -58,6 +60,7 @@ pub(super) fn router(service: &Arc<Service>) -> Router {
             get(channels::open_by_path),
         )
         .layer(from_fn_with_state(Arc::clone(service), work))
+        .layer(from_fn_with_state(Arc::clone(service), forward))
         .layer(from_fn_with_state(
             Arc::clone(service),
             access::with_key_in_path,

@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json as JsonResponse;
-use axum::extract::State;
-use axum::http::StatusCode;
+use axum::extract::{OriginalUri, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::kernel::{all, end, find, grouped, start, view};
-use crate::body::{Json, Named};
+use super::kernels::with_others;
+use crate::body::{Json, JsonRequest, Named};
+use crate::forward::{elsewhere, node_of, pass_on};
+use crate::gather::gather;
 use crate::label::{KernelLabel, LabelChange, NotebookLabel};
 use crate::node::random_hex;
 use crate::problem::{Code, Problem};
@@ -36,39 +40,54 @@ struct KernelAsked {
 pub(super) async fn list(
     State(service): State<Arc<Service>>,
     caller: Caller,
-) -> JsonResponse<Vec<Value>> {
+    OriginalUri(uri): OriginalUri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let notebooks = notebooks(&service, &caller);
     let views = notebooks
         .iter()
         .map(|(entry, notebook)| notebook_view(&service, entry, notebook));
-    JsonResponse(views.collect())
+    with_others(&service, &caller, views.collect(), &headers, &uri).await
 }
 
 /// Starts a kernel for a notebook. A notebook that has one keeps it.
 pub(super) async fn create(
     State(service): State<Arc<Service>>,
     caller: Caller,
-    Json(asked): Json<NotebookAsked>,
-) -> Result<(StatusCode, JsonResponse<Value>), Problem> {
+    OriginalUri(uri): OriginalUri,
+    JsonRequest(asked, request): JsonRequest<NotebookAsked>,
+) -> Result<Response, Problem> {
     let path = asked.path.filter(|path| !path.is_empty());
     let path = path.ok_or_else(|| Problem::new(Code::BadBody, "`path` is missing"))?;
     let mut known = notebooks(&service, &caller).into_iter();
     if let Some((entry, notebook)) = known.find(|(_, notebook)| notebook.path == path) {
         let view = notebook_view(&service, &entry, &notebook);
-        return Ok((StatusCode::CREATED, JsonResponse(view)));
+        return Ok((StatusCode::CREATED, JsonResponse(view)).into_response());
     }
-    let id =
+    let headers = &request.parts.headers;
+    let others = gather::<Vec<Value>>(&service, &caller, headers, &uri).await?;
+    let mut known = others.lists.into_iter().flat_map(|list| list.body);
+    if let Some(view) = known.find(|view| view["path"] == path.as_str()) {
+        return Ok((StatusCode::CREATED, JsonResponse(view)).into_response());
+    }
+    let kernel = asked.kernel.unwrap_or_default();
+    if let Some(id) = &kernel.id
+        && let Some(node) = elsewhere(&service, headers, id).await?
+    {
+        return Box::pin(pass_on(&service, None, &node, request.into_request())).await;
+    }
+    drop(request);
+    let random =
         random_hex(16).map_err(|error| Problem::internal("cannot read random bytes", error))?;
     let notebook = NotebookLabel {
-        id: grouped(&id),
+        id: grouped(&service.sessions.digits(&random)),
         path,
         name: asked.name.unwrap_or_default(),
         kind: asked.kind.unwrap_or_else(|| "notebook".into()),
     };
-    let kernel = asked.kernel.unwrap_or_default();
     let entry = take(&service, caller, &kernel, notebook.clone()).await?;
     let view = notebook_view(&service, &entry, &notebook);
-    Ok((StatusCode::CREATED, JsonResponse(view)))
+    Ok((StatusCode::CREATED, JsonResponse(view)).into_response())
 }
 
 pub(super) async fn show(
@@ -88,6 +107,17 @@ pub(super) async fn update(
     Json(asked): Json<NotebookAsked>,
 ) -> Result<JsonResponse<Value>, Problem> {
     let (mut entry, known) = find_notebook(&service, &caller, &id)?;
+    let other = asked.kernel.as_ref().and_then(|kernel| kernel.id.as_ref());
+    // No node could find the notebook by its id, and the one that is asked is its own.
+    if let Some(other) = other
+        && node_of(&service, other).await?.is_some()
+    {
+        let detail = format!(
+            "the kernel `{}` is on another node than the notebook; start a new one for it",
+            other.escape_debug()
+        );
+        return Err(Problem::new(Code::BadBody, detail));
+    }
     let notebook = NotebookLabel {
         id: known.id,
         path: asked.path.unwrap_or(known.path),

@@ -30,6 +30,11 @@ pub(super) enum Container {
     Run(Box<Recorded>),
 }
 
+/// What an id names: a session or a run.
+pub(super) fn inner_id(id: &str) -> Option<&str> {
+    id.strip_prefix(PREFIX)
+}
+
 pub(super) fn container_id(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
@@ -57,7 +62,7 @@ impl Container {
             let detail = format!("no container has the id `{}`", id.escape_debug());
             Problem::new(Code::SessionNotFound, detail)
         };
-        let inner = id.strip_prefix(PREFIX).ok_or_else(not_found)?;
+        let inner = inner_id(id).ok_or_else(not_found)?;
         if let Ok(entry) = service.sessions.find(&caller.tenant, inner)
             && let Some(container) = entry.label().container
         {

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use axum::Json as JsonResponse;
-use axum::extract::State;
+use axum::extract::{OriginalUri, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,6 +18,8 @@ use crate::api::session_create::CreateSession;
 use crate::api::session_views::seconds;
 use crate::api::sessions;
 use crate::body::{Json, Named, Query};
+use crate::gather::gather;
+use crate::hop::is_passed_on;
 use crate::label::{ContainerLabel, LabelChange, LabelFilter};
 use crate::problem::Problem;
 use crate::service::{Caller, Service};
@@ -156,16 +160,40 @@ pub(super) async fn list(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Query(asked): Query<PageAsked>,
-) -> Result<JsonResponse<Value>, Problem> {
+    OriginalUri(uri): OriginalUri,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     check_scope(&caller)?;
     let filter = LabelFilter::new(asked.name.clone(), None)?;
-    let mut all = service
+    let mut own = service
         .sessions
         .list(&caller.tenant, &filter, 0, usize::MAX);
-    all.retain(|entry| entry.label().container.is_some() && entry.session().is_ok());
-    let (page, has_more) = asked.take(all, |entry| container_id(&entry.id))?;
-    let data: Vec<Value> = page.iter().map(|entry| view(entry)).collect();
-    Ok(JsonResponse(pages::list(&data, has_more)))
+    own.retain(|entry| entry.label().container.is_some() && entry.session().is_ok());
+    let mut all: Vec<Value> = own.iter().map(|entry| view(entry)).collect();
+    if is_passed_on(&headers) {
+        // All of them: the page is cut where those of all nodes are known.
+        return Ok(JsonResponse(pages::list(&all, false)).into_response());
+    }
+    let others = gather::<OtherList>(&service, &caller, &headers, &uri).await?;
+    let mut response_headers = HeaderMap::new();
+    others.name_unanswered(&mut response_headers);
+    if !others.lists.is_empty() {
+        all.extend(others.lists.into_iter().flat_map(|list| list.body.data));
+        all.sort_by_cached_key(|view| (view["created_at"].as_u64(), id_of(view)));
+    }
+    let (page, has_more) = asked.take(all, id_of)?;
+    let list = JsonResponse(pages::list(&page, has_more));
+    Ok((response_headers, list).into_response())
+}
+
+/// The containers of another node.
+#[derive(Deserialize)]
+struct OtherList {
+    data: Vec<Value>,
+}
+
+fn id_of(view: &Value) -> String {
+    view["id"].as_str().unwrap_or_default().to_owned()
 }
 
 /// Shows a container.

@@ -32,6 +32,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 
 use crate::credentials::bearer;
+use crate::forward::forward;
 use crate::guard::serve_caller;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
@@ -73,6 +74,7 @@ pub(super) fn router(service: &Arc<Service>) -> Router {
         .fallback(unknown)
         .method_not_allowed_fallback(unknown)
         .layer(from_fn_with_state(Arc::clone(service), work))
+        .layer(from_fn_with_state(Arc::clone(service), forward))
         .layer(from_fn_with_state(Arc::clone(service), with_key))
         .layer(map_response(errors::as_error));
     Router::new()

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::begin::NewRun;
-use super::container::Container;
+use super::container::{Container, inner_id};
 use super::containers::{NetworkPolicy, check_file_ids, check_memory};
 use super::conversation::{Content, Conversation, GivenFile};
 use super::errors::{invalid, unsupported};
@@ -20,7 +20,8 @@ use super::response_object::{ResponseState, run_of};
 use super::response_stream::ResponseReader;
 use super::responses;
 use crate::api::session_views::seconds;
-use crate::body::Json;
+use crate::body::JsonRequest;
+use crate::forward::{elsewhere, pass_on};
 use crate::problem::Problem;
 use crate::service::{Caller, Service};
 use crate::sessions::SessionEntry;
@@ -200,12 +201,23 @@ pub(super) async fn create(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Extension(client): Extension<ClientGone>,
-    Json(mut asked): Json<ResponseAsked>,
+    JsonRequest(mut asked, request): JsonRequest<ResponseAsked>,
 ) -> Result<Response, Problem> {
     asked.check()?;
     let include = asked.include.iter().flatten().map(String::as_str);
     let shows = shows_outputs(include)?;
     let container = asked.take_container(&service)?;
+    if let Some(id) = container.as_deref().and_then(inner_id)
+        && let Some(node) = elsewhere(&service, &request.parts.headers, id).await?
+    {
+        // The files are there, and the run is driven there.
+        let passed_on = pass_on(&service, None, &node, request.into_request());
+        return tokio::select! {
+            answer = Box::pin(passed_on) => answer,
+            () = client.wait() => Err(Problem::draining()),
+        };
+    }
+    drop(request);
     let (task, given) = asked.take_task()?;
     let previous = asked.previous_response_id.as_deref().map(run_of);
     let previous = previous.transpose()?.map(str::to_owned);
