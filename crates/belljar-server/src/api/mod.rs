@@ -33,6 +33,7 @@ mod socket;
 mod spool;
 mod steering;
 mod steps;
+mod tables;
 mod terminal;
 mod thread;
 mod variables;
@@ -65,6 +66,9 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(sessions::list, sessions::create))
         .routes(routes!(sessions::show, sessions::update, sessions::delete))
         .routes(routes!(namespaces::manifest))
+        .routes(routes!(tables::rows))
+        .routes(routes!(tables::statistics))
+        .routes(routes!(tables::csv))
         .routes(routes!(sessions::interrupt))
         .routes(routes!(lease::renew))
         .routes(routes!(cells::list, cells::run))

@@ -51,6 +51,7 @@ mod set_clock;
 mod socket;
 mod steering;
 mod support;
+mod tables;
 mod tenants;
 mod tls;
 mod variables;
