@@ -18,6 +18,7 @@ import { runPageCases } from './run-page.mjs';
 import { startModel } from './scripted-model.mjs';
 import { startBrowser, startProxy, startService } from './service.mjs';
 import { sessionPageCases } from './session-page.mjs';
+import { tableCases } from './table.mjs';
 import { terminalCases } from './terminal.mjs';
 import { showRun } from './told-run.mjs';
 
@@ -510,6 +511,7 @@ const CASES = {
   ...isolationCases({ open, accessible }),
   ...sessionPageCases({ open, ask, answered, download, runOf, service, salesFile }),
   ...draftCases({ open, logIn, ask, shot, accessible, service, ours, salesFile }),
+  ...tableCases({ open, shot, accessible, hoverAll, download }),
   ...terminalCases({ open, shot, accessible, service }),
   ...portCases({ open, shot, service, model }),
   ...hostileCases({ open, ask, shot, fromTop, outside }),

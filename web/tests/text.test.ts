@@ -144,9 +144,9 @@ describe('tables', () => {
   );
   test('are sorted by numbers, what is missing last', () => {
     if (!table) throw new Error('no table');
-    expect(sortedRows(table, 0, false)).toEqual([2, 0, 1]);
-    expect(sortedRows(table, 0, true)).toEqual([0, 2, 1]);
-    expect(sortedRows(table, null, false)).toEqual([0, 1, 2]);
+    expect(sortedRows(table, { column: 0, descending: false })).toEqual([2, 0, 1]);
+    expect(sortedRows(table, { column: 0, descending: true })).toEqual([0, 2, 1]);
+    expect(sortedRows(table, null)).toEqual([0, 1, 2]);
   });
   test('that are none are refused', () => {
     for (const bad of ['', 'null', '{}', '{"columns": 3, "rows": []}', '[1]']) expect(readTable(bad)).toBeNull();

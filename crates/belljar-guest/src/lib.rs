@@ -48,6 +48,8 @@ pub const FILES: &[(&str, &str)] = files![
     "state.py",
     "steward.py",
     "streams.py",
+    "table_reads.py",
+    "table_views.py",
     "tables.py",
     "template.py",
     "tools.py",

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Artifact, Changes, ExceptionInfo, NameInfo, RawFrame};
+use crate::{Artifact, Changes, ExceptionInfo, NameInfo, RawFrame, TableRequest, TableView};
 
 /// How much an inspection tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -139,6 +139,26 @@ pub enum HostFrame<'a> {
     IsComplete {
         /// The source typed so far.
         code: &'a str,
+    },
+    /// Read a table. Answered by [`GuestFrame::TablePart`] as often as needed, then
+    /// [`GuestFrame::TableEnd`].
+    ReadTable {
+        /// The name that is bound to it.
+        name: &'a str,
+        /// The namespace, if not the main one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        namespace: Option<&'a str>,
+        /// Which rows, in which order.
+        #[serde(flatten)]
+        view: &'a TableView,
+        /// Which part of it.
+        wanted: TableRequest,
+        /// The most bytes of the answer.
+        limit_bytes: u64,
+        /// Bytes of a part that is not the last.
+        part_bytes: u64,
+        /// Seconds for it.
+        seconds: f64,
     },
     /// Pickle the namespaces, name by name. Answered by [`GuestFrame::SavedPart`] as often as
     /// needed, then [`GuestFrame::Saved`].
@@ -358,6 +378,13 @@ pub enum GuestFrame {
     },
     /// Answer to [`HostFrame::IsComplete`].
     Completeness(Completeness),
+    /// Bytes of a table, as the frame's blob.
+    TablePart,
+    /// The rest of a table, as the frame's blob; or why there is nothing.
+    TableEnd {
+        /// Why it was not read, or not to its end.
+        problem: Option<TableProblem>,
+    },
     /// Bytes of saved names, as the frame's blob.
     SavedPart,
     /// All names are saved, except those with a reason. The blob is a JSON object: the sources of
@@ -447,6 +474,11 @@ impl GuestFrame {
                     CompletenessStatus::Invalid => Completeness::Invalid,
                 })
             }
+            Kind::TablePart => Self::TablePart,
+            Kind::TableEnd => {
+                let TableEnd { problem } = read(frame)?;
+                Self::TableEnd { problem }
+            }
             Kind::SavedPart => Self::SavedPart,
             Kind::Saved => Self::Saved(read(frame)?),
             Kind::Loading => Self::Loading,
@@ -500,6 +532,8 @@ enum Kind {
     Completions,
     Inspected,
     Completeness,
+    TablePart,
+    TableEnd,
     SavedPart,
     Saved,
     Loading,
@@ -623,6 +657,36 @@ enum CompletenessStatus {
     Complete,
     Incomplete,
     Invalid,
+}
+
+#[derive(Deserialize)]
+struct TableEnd {
+    #[serde(default)]
+    problem: Option<TableProblem>,
+}
+
+/// Why a guest did not read a table, or not to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TableProblem {
+    /// Nothing has this name.
+    NoName,
+    /// Its value is not a table.
+    NotATable,
+    /// The table has no such column.
+    NoColumn,
+    /// The value of a filter is none of its column.
+    NotComparable,
+    /// The time was up.
+    TooSlow,
+    /// It has more bytes than the limit.
+    TooLarge,
+    /// The process that read it was killed, or had no memory.
+    Killed,
+    /// The session can't have another process.
+    NoProcess,
+    /// The library or the values' classes failed.
+    Failed,
 }
 
 /// A checkpoint of a session.

@@ -15,6 +15,7 @@ mod outcome;
 mod plain;
 mod signal;
 mod steward;
+mod table;
 mod text;
 pub mod texts;
 mod tool;
@@ -26,7 +27,8 @@ pub use frame::{FrameDecoder, FrameError, FrameLimits, RawFrame, encode_frame, e
 pub use guest::{
     Call, CallAnswer, CellEnd, CellReport, Completeness, DisplayPart, ForkSetup, GuestDisplay,
     GuestFrame, GuestNamespace, GuestParameter, GuestTool, GuestVariables, HostFrame,
-    InspectDetail, KeptCheckpoint, LoadedName, Question, SavedName, SavedNames, WokenCheckpoint,
+    InspectDetail, KeptCheckpoint, LoadedName, Question, SavedName, SavedNames, TableProblem,
+    WokenCheckpoint,
 };
 pub use manifest::{Artifact, ArtifactChange, Changes, NameInfo};
 pub use mime::{MIME_TYPES, MimeType, MimeView, TABLE_MIME};
@@ -40,6 +42,10 @@ pub use signal::{signal_name, signal_number};
 pub use steward::{
     Attest, AttestedLimits, AttestedMount, Counts, FileAnswer, FileKind, FileRequest, FromSteward,
     STEWARD_LIMITS, STEWARD_VERSION, STEWARD_WINDOW, StewardLimits, StewardSignal, ToSteward,
+};
+pub use table::{
+    ColumnStatistics, TableColumn, TableFilter, TableOperator, TableRequest, TableRows, TableSort,
+    TableValue, TableView,
 };
 pub use texts::Language;
 pub use tool::{CallDenial, CallId, ToolError, ToolResult, ToolStub, marker};

@@ -14,6 +14,7 @@ use crate::host_directory::DirectoryError;
 use crate::session::archive_plan::ArchiveError;
 use crate::session::packages::PackageError;
 use crate::session::port_error::PortError;
+use crate::session::table_error::TableError;
 use crate::session::tools_error::ToolsError;
 use crate::state::checkpoint::CheckpointRef;
 use crate::state::snapshot::SnapshotError;
@@ -144,6 +145,9 @@ pub enum Error {
     /// A port of the session could not be reached.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// A table of the session could not be read. The session continues unchanged.
+    #[error(transparent)]
+    Table(#[from] TableError),
     /// A file of the workspace could not be reached.
     #[error(transparent)]
     File(#[from] BeneathError),

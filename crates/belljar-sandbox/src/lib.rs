@@ -93,6 +93,7 @@ pub use session::network::{AllowList, AllowListError, Network, Proxy, SentBytes}
 pub use session::packages::{PackageError, PackageStore, Packages, Requirement, requires};
 pub use session::port_error::PortError;
 pub use session::ports::PortStream;
+pub use session::table_error::TableError;
 pub use session::tools::ToolSignature;
 pub use session::tools_error::ToolsError;
 pub use session::watch::{FileChange, FileEvent, Watch};

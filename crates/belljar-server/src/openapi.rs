@@ -3,7 +3,9 @@
 use belljar_agent::{
     Approval, Budget, Evidence, ExitReason, Policy, Reproduction, RunEvent, Spent,
 };
-use belljar_sandbox::protocol::{Artifact, Event, Language, NameInfo, Outcome};
+use belljar_sandbox::protocol::{
+    Artifact, ColumnStatistics, Event, Language, NameInfo, Outcome, TableFilter, TableRows,
+};
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -28,6 +30,7 @@ use crate::problem::ProblemBody;
         (name = "sessions", description = "Live Python interpreters, each with a workspace."),
         (name = "cells", description = "Code that runs in a session, one cell after another."),
         (name = "namespaces", description = "Global names of cells; a session has one or several."),
+        (name = "variables", description = "Tables that names of a session are bound to, read by parts."),
         (name = "commands", description = "Programs that run in a session beside its cells."),
         (name = "checkpoints", description = "Checkpoints and forks of a live session."),
         (name = "snapshots", description = "Snapshots of sessions; hibernating and waking."),
@@ -98,6 +101,9 @@ pub fn openapi() -> Value {
     generator.subschema_for::<CommandEvent>();
     generator.subschema_for::<FileEventView>();
     generator.subschema_for::<NameInfo>();
+    generator.subschema_for::<TableRows>();
+    generator.subschema_for::<TableFilter>();
+    generator.subschema_for::<ColumnStatistics>();
     generator.subschema_for::<RunEvent>();
     generator.subschema_for::<Approval>();
     generator.subschema_for::<Artifact>();

@@ -6,7 +6,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use belljar_journal::StorageFault;
 use belljar_sandbox::{
-    BeneathError, Capability, DiskFull, Error, PackageError, PortError, SnapshotError, Unsupported,
+    BeneathError, Capability, DiskFull, Error, PackageError, PortError, SnapshotError, TableError,
+    Unsupported,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -69,6 +70,7 @@ codes! {
     CommandNotFound "command_not_found" NOT_FOUND never "No such command";
     CheckpointNotFound "checkpoint_not_found" NOT_FOUND never "No such checkpoint";
     NamespaceNotFound "namespace_not_found" NOT_FOUND never "No such namespace";
+    VariableNotFound "variable_not_found" NOT_FOUND never "No such variable";
     RunNotFound "run_not_found" NOT_FOUND never "No such run";
     StepNotFound "step_not_found" NOT_FOUND never "No such completed step";
     ApprovalNotFound "approval_not_found" NOT_FOUND never "No such pending approval";
@@ -107,6 +109,8 @@ codes! {
     NotCheckpointed "not_checkpointed" CONFLICT never "The checkpoint failed";
     TooManyCheckpoints "too_many_checkpoints" CONFLICT never "Too many named checkpoints in this session";
     NamespaceRefused "namespace_refused" CONFLICT never "The namespace cannot be created or removed";
+    NotATable "not_a_table" CONFLICT never "The variable is not a table";
+    TableNotRead "table_not_read" CONFLICT never "The table cannot be read";
     NotForked "not_forked" CONFLICT never "The session cannot be forked";
     NotHibernated "not_hibernated" CONFLICT never "The session cannot hibernate";
     NoQuestion "no_question" CONFLICT never "The cell does not wait for this answer";
@@ -358,6 +362,7 @@ impl From<Error> for Problem {
             Error::NotHibernated(_) => Code::NotHibernated,
             Error::Unsupported(Unsupported(Capability::Ports)) => Code::PortNotOffered,
             Error::Port(error) => port(*error),
+            Error::Table(error) => table(error),
             Error::Command(why) => return Self::new(Code::CommandRefused, why),
             Error::Unresponsive => Code::SessionUnresponsive,
             Error::NoCall { .. } => Code::NoQuestion,
@@ -407,6 +412,16 @@ fn port(error: PortError) -> Code {
         PortError::Unanswered(_) => Code::PortTimeout,
         PortError::TooMany { .. } => Code::TooManyConnections,
         _ => Code::PortNotOffered,
+    }
+}
+
+fn table(error: &TableError) -> Code {
+    match error {
+        TableError::NoName(_) => Code::VariableNotFound,
+        TableError::NotATable(_) => Code::NotATable,
+        TableError::NoColumn(_) | TableError::NotComparable(_) => Code::BadQuery,
+        TableError::TooLarge { .. } => Code::FileTooLarge,
+        _ => Code::TableNotRead,
     }
 }
 

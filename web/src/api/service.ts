@@ -1,10 +1,12 @@
 // What the service can do, by name.
 import type { Tier } from '../isolation';
+import type { Order } from '../text/table';
 import { act, ask, askJson, Problem, route } from './client';
 import type {
   BudgetGiven,
   CellList,
   CheckpointView,
+  ColumnStatistics,
   CommandView,
   CreateRun,
   DecisionAsked,
@@ -23,6 +25,8 @@ import type {
   SharedRun,
   ShareView,
   StepPage,
+  TableFilter,
+  TableRows,
   TerminalSize,
   Thread,
 } from './types';
@@ -128,6 +132,15 @@ export const sessions = {
     }),
   interrupt: (id: string) => act<{ interrupted: boolean }>(route`v1/sessions/${id}/interrupt`),
   manifest: async (id: string) => (await askJson<{ names: NameInfo[] }>(route`v1/sessions/${id}/manifest`)).names,
+  tableRows: (id: string, name: string, asked: TableAsked & { offset: number; limit: number }, signal: AbortSignal) =>
+    askJson<TableRows>(`${route`v1/sessions/${id}/variables/${name}/rows`}?${tableQuery(asked)}`, { signal }),
+  columnStatistics: (id: string, name: string, column: number, filters: TableFilter[], signal: AbortSignal) =>
+    askJson<ColumnStatistics>(
+      `${route`v1/sessions/${id}/variables/${name}/statistics`}?${tableQuery({ column, filters })}`,
+      { signal },
+    ),
+  tableCsvPath: (id: string, name: string, asked: TableAsked) =>
+    `${route`v1/sessions/${id}/variables/${name}/csv`}?${tableQuery(asked)}`,
   checkpoints: async (id: string) =>
     (await askJson<{ checkpoints: CheckpointView[] }>(route`v1/sessions/${id}/checkpoints`)).checkpoints,
   checkpoint: (id: string, name: string) => act(route`v1/sessions/${id}/checkpoints`, { name }),
@@ -144,6 +157,20 @@ export const sessions = {
   archivePath: (id: string) => route`v1/sessions/${id}/archive`,
   snapshotPath: (id: string) => route`v1/sessions/${id}/snapshot`,
 };
+
+interface TableAsked {
+  order?: Order | null;
+  filters: TableFilter[];
+}
+
+function tableQuery({ order, filters, ...numbers }: TableAsked & Record<string, unknown>): URLSearchParams {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(numbers)) query.set(name, String(value));
+  if (order) query.set('sort', String(order.column));
+  if (order?.descending) query.set('descending', 'true');
+  if (filters.length > 0) query.set('filters', JSON.stringify(filters));
+  return query;
+}
 
 /** Bash where the session has one. */
 const SHELL = ['/bin/sh', '-c', 'command -v bash >/dev/null && exec bash; exec sh'];

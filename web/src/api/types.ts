@@ -5,6 +5,9 @@ type Schemas = components['schemas'];
 
 export type Approval = Schemas['Approval'];
 export type Artifact = Schemas['Artifact'];
+export type ColumnStatistics = Schemas['ColumnStatistics'];
+export type TableFilter = Schemas['TableFilter'];
+export type TableRows = Schemas['TableRows'];
 export type Branch = Schemas['Branch'];
 export type Budget = Schemas['Budget'];
 export type CallResult = Schemas['CallResult'];

@@ -1,5 +1,6 @@
 // Tables: those that a cell shows, and those of files.
 import type { ColumnType } from './columns';
+import { oneLine } from './plain';
 
 export type Value = string | number | boolean | null;
 
@@ -11,6 +12,19 @@ export interface Table {
   /** Whether `totalRows` was reckoned from a part of a file. */
   isEstimate?: boolean;
   totalColumns: number;
+}
+
+/** By which column rows are sorted; -1 is the index. */
+export interface Order {
+  column: number;
+  descending: boolean;
+}
+
+/** A value as it stands in a table. */
+export function valueText(value: Value | undefined, locale: string): string {
+  if (value === null || value === undefined) return '';
+  if (typeof value === 'number') return value.toLocaleString(locale, { maximumFractionDigits: 6, useGrouping: false });
+  return oneLine(String(value), 300);
 }
 
 const isValue = (value: unknown): value is Value =>
@@ -44,13 +58,14 @@ export function readTable(json: string): Table | null {
 }
 
 /** The order of rows by a column: numbers by size, the rest as text, what is not there last. */
-export function sortedRows(table: Table, column: number | null, descending: boolean): number[] {
-  const order = table.rows.map((_, at) => at);
-  if (column === null) return order;
+export function sortedRows(table: Table, order: Order | null): number[] {
+  const rows = table.rows.map((_, at) => at);
+  if (order === null) return rows;
+  const { column, descending } = order;
   const value = (row: number): Value | undefined => (column < 0 ? table.index?.[row] : table.rows[row]?.[column]);
   const direction = descending ? -1 : 1;
   const compareText = new Intl.Collator(undefined, { numeric: true }).compare;
-  return order.sort((left, right) => {
+  return rows.sort((left, right) => {
     const [a, b] = [value(left) ?? null, value(right) ?? null];
     if (a === null || b === null) return a === b ? left - right : a === null ? 1 : -1;
     const difference = typeof a === 'number' && typeof b === 'number' ? a - b : compareText(String(a), String(b));

@@ -98,7 +98,7 @@ def orphan():
             told = _read(read, 8)
         finally:
             _close(read)
-        _reap(middle)
+        reap(middle)
         return int.from_bytes(told, "little")
     try:
         child = _fork()
@@ -153,7 +153,7 @@ def _is_connection(fd):
 
 def _wait_as_checkpoint(randomness):
     if STATE.steward:
-        _set_memory_score(b"0")  # of an interpreter and its checkpoints the kernel ends the interpreter
+        set_memory_score(b"0")  # of an interpreter and its checkpoints the kernel ends the interpreter
     while True:
         # From outside of the pid namespace, by kill: nobody in here can send such a one. Nor can
         # any code of a container's session be process 1.
@@ -161,7 +161,7 @@ def _wait_as_checkpoint(randomness):
         if signal.si_code == _SI_USER and (signal.si_pid == 0 or STATE.steward and signal.si_pid == 1):
             break
     if STATE.steward:
-        _set_memory_score(MEMORY_SCORE)
+        set_memory_score(MEMORY_SCORE)
     take_over()
     # What the host had said to the one before, and that did not read to the end of it.
     _drain(STATE.control)
@@ -169,7 +169,7 @@ def _wait_as_checkpoint(randomness):
         _modules["random"].setstate(randomness)
 
 
-def _set_memory_score(score):
+def set_memory_score(score):
     try:
         file = _open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
         _write(file, score)
@@ -178,7 +178,7 @@ def _set_memory_score(score):
         pass  # no descriptor is left
 
 
-def _reap(pid):
+def reap(pid):
     while True:
         try:
             _waitpid(pid, 0)

@@ -22,6 +22,7 @@ from belljar_guest.rehearsal import rehearse, settle
 from belljar_guest.shell import Shell
 from belljar_guest.state import STATE, install_signals, unshield
 from belljar_guest.streams import Streams
+from belljar_guest.table_reads import read_table
 from belljar_guest.tools import grant
 from belljar_guest.variables import assign, restore
 from belljar_guest.wire import Reader, send
@@ -129,6 +130,8 @@ class Session:
             elif kind == "is_complete":
                 status, indent = completeness(request["code"])
                 send({"type": "completeness", "status": status, "indent": indent})
+            elif kind == "read_table":
+                read_table(self.namespaces.names_of(request.get("namespace", MAIN)), request)
             elif kind == "save":
                 times = request["name_seconds"], request["seconds"]
                 secrets = request.get("secrets", {})

@@ -45,11 +45,11 @@ def data(value, which):
     return to_json(
         {
             "columns": [
-                {"name": _word(name), "dtype": str(part.dtypes.iloc[at])}
+                {"name": _word(name, _MAX_CELL), "dtype": str(part.dtypes.iloc[at])}
                 for at, name in enumerate(part.columns.tolist())
             ],
-            "index": [_safe(one) for one in part.index.tolist()],
-            "rows": [[_safe(one) for one in row] for row in zip(*by_column)]
+            "index": [safe(one) for one in part.index.tolist()],
+            "rows": [[safe(one) for one in row] for row in zip(*by_column)]
             if by_column
             else [[] for _ in range(len(part))],
             "total_rows": int(rows),
@@ -58,22 +58,22 @@ def data(value, which):
     )
 
 
-def _word(name):
-    return plain(str(name))[:_MAX_CELL]
+def _word(value, width):
+    return plain(str(value))[:width]
 
 
-def _safe(value):
-    """The value as JSON can say it."""
+def safe(value, width=_MAX_CELL):
+    """The value as JSON can say it; a text has at most `width` characters."""
     cls = type(value)
     if cls is str:
-        return plain(value[:_MAX_CELL])
+        return plain(value[:width])[:width]
     if value is None or cls is bool:
         return value
     if cls is int:
         # Numbers beyond 2**53 lose digits in many readers.
-        return value if -(2**53) <= value <= 2**53 else str(value)
+        return value if -(2**53) <= value <= 2**53 else _word(value, width)
     if cls is float:
         return value if value - value == 0 else None
     if cls.__name__ in ("NaTType", "NAType"):
         return None
-    return _word(value)
+    return _word(value, width)

@@ -69,6 +69,10 @@ pub(crate) enum ProtocolError {
     OtherNamespace,
     #[error("sources that can't be read")]
     Sources,
+    #[error("{0}")]
+    Table(String),
+    #[error("a table over its limit")]
+    LongTable,
 }
 
 impl From<io::Error> for GuestError {

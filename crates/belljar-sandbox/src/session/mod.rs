@@ -19,6 +19,8 @@ pub(crate) mod packages;
 pub(crate) mod port_error;
 pub(crate) mod ports;
 pub(crate) mod start;
+pub(crate) mod table_error;
+mod table_read;
 pub(crate) mod tools;
 pub(crate) mod tools_error;
 pub(crate) mod watch;

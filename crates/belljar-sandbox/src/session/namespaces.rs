@@ -1,10 +1,15 @@
 //! The namespaces of a session, as its caller uses them.
 
-use belljar_protocol::{GuestFrame, HostFrame, InspectDetail, NameInfo};
+use belljar_protocol::{
+    ColumnStatistics, GuestFrame, HostFrame, InspectDetail, NameInfo, TableRequest, TableRows,
+    TableView,
+};
+use tokio::sync::mpsc;
 
 use super::Session;
 use super::handle::{AwakeSession, SessionHandle};
 use super::namespace_list::{MAIN, Namespace};
+use super::table_read::TableRead;
 use crate::error::Error;
 use crate::lock::lock;
 
@@ -126,6 +131,60 @@ impl SessionNamespace<'_> {
             GuestFrame::Inspected { text } => Ok(text),
             _ => Err(self.session.broke_the_protocol()),
         }
+    }
+
+    /// Rows of the table that a name is bound to: a frame or series of pandas, or an array of numpy with two dimensions.
+    /// At most `limit` of those that pass the filters, from the one numbered `offset` on.
+    ///
+    /// A copy of the interpreter reads them, so nothing of the session changes, and its memory is the session's. Texts are
+    /// cut, and secrets replaced.
+    ///
+    /// # Errors
+    /// [`Error::Table`]: the name is gone, or its value can't be read so.
+    pub async fn table_rows(
+        &self,
+        name: &str,
+        view: &TableView,
+        offset: u64,
+        limit: u32,
+    ) -> Result<TableRows, Error> {
+        let request = TableRequest::Rows { offset, limit };
+        let read = TableRead::page(self.check().await?, name, view, request);
+        let parse = move |json: &[u8]| TableRows::parse(json, limit);
+        read.parsed(self.session.lifecycle(), parse).await
+    }
+
+    /// Figures about a column of such a table, in the rows that pass the filters. Columns are counted from 0; -1 is the
+    /// index.
+    ///
+    /// # Errors
+    /// As [`table_rows`](Self::table_rows).
+    pub async fn table_statistics(
+        &self,
+        name: &str,
+        view: &TableView,
+        column: i32,
+    ) -> Result<ColumnStatistics, Error> {
+        let request = TableRequest::Statistics { column };
+        let read = TableRead::page(self.check().await?, name, view, request);
+        read.parsed(self.session.lifecycle(), ColumnStatistics::parse)
+            .await
+    }
+
+    /// Sends all rows of such a table that pass the filters as CSV, in parts. They end early if the receiver gives up, or
+    /// with an error.
+    ///
+    /// # Errors
+    /// As [`table_rows`](Self::table_rows); and if they have more bytes than the limit.
+    pub async fn table_csv(
+        &self,
+        name: &str,
+        view: &TableView,
+        limit_bytes: u64,
+        parts: mpsc::Sender<Vec<u8>>,
+    ) -> Result<(), Error> {
+        let read = TableRead::csv(self.check().await?, name, view, limit_bytes);
+        read.sent(self.session.lifecycle(), parts).await
     }
 
     /// Forgets its variables; its next cell starts in its directory. Modules stay loaded, and files, threads and other

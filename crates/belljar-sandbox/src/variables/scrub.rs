@@ -1,7 +1,7 @@
 //! Replacing the values of secrets in what a session sends.
 //!
 //! A value is found as it is, and in the forms in which ordinary code shows it: escaped as in JSON, in Python's `repr`, in
-//! HTML and in an URL. It is found however the output is cut into pieces.
+//! HTML, in an URL and in CSV. It is found however the output is cut into pieces.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -135,7 +135,7 @@ fn string_length(json: &[u8]) -> Option<usize> {
 }
 
 /// The forms in which ordinary code shows a value.
-fn forms(value: &str) -> [String; 6] {
+fn forms(value: &str) -> [String; 7] {
     let json = serde_json::to_string(value).unwrap_or_default();
     let json = json
         .get(1..json.len().saturating_sub(1))
@@ -183,7 +183,16 @@ fn forms(value: &str) -> [String; 6] {
             }
         }
     }
-    [value.to_owned(), json.to_owned(), ascii, python, html, url]
+    let csv = value.replace('"', "\"\"");
+    [
+        value.to_owned(),
+        json.to_owned(),
+        ascii,
+        python,
+        html,
+        url,
+        csv,
+    ]
 }
 
 impl Pattern {

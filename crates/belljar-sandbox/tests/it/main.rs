@@ -38,6 +38,7 @@ mod snapshots;
 mod snapshots_hostile;
 #[path = "../support/mod.rs"]
 mod support;
+mod tables;
 mod templates;
 mod tools;
 mod unwalled;

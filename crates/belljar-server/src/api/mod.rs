@@ -34,6 +34,7 @@ mod socket;
 mod spool;
 mod steering;
 mod steps;
+mod tables;
 mod terminal;
 mod thread;
 mod uploads;
@@ -67,6 +68,9 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(session_list::list, sessions::create))
         .routes(routes!(sessions::show, sessions::update, sessions::delete))
         .routes(routes!(namespaces::manifest))
+        .routes(routes!(tables::rows))
+        .routes(routes!(tables::statistics))
+        .routes(routes!(tables::csv))
         .routes(routes!(sessions::interrupt))
         .routes(routes!(lease::renew))
         .routes(routes!(cells::list, cells::run))

@@ -39,7 +39,7 @@ fn every_code_has_its_section_and_every_section_its_code() {
 /// References lead somewhere, and names of operations are not given twice.
 #[test]
 fn the_documents_are_whole() {
-    assert_whole(&openapi(), 81);
+    assert_whole(&openapi(), 84);
     assert_whole(&openapi_admin(), 14);
     // Few things need no key, and each has tests of its own.
     let document = openapi();
@@ -176,6 +176,7 @@ fn request(
         // The end of an archive: one without entries.
         "upload_archive" => request.body(vec![0; 1024]),
         "stat_file" => client.request(method.clone(), &format!("{path}?path=one")),
+        "read_column_statistics" => client.request(method.clone(), &format!("{path}?column=0")),
         "make_directory" => request.json(&json!({"path": "made"})),
         "rename_file" => request.json(&json!({"from": "one", "to": "two"})),
         "move_lease" => request.json(&json!({"seconds": 600})),
@@ -290,7 +291,7 @@ async fn every_route_keeps_tenants_apart() {
             );
         }
     }
-    assert_eq!(with_ids, 70);
+    assert_eq!(with_ids, 73);
 
     // Nothing of all this has changed anything.
     assert_eq!(
@@ -367,6 +368,12 @@ async fn every_route_answers_its_owner() {
         if operation["operationId"] == "answer_input" {
             // The cell has ended; one that waits is a test of its own.
             assert_eq!(status, 409, "{method} {path}");
+            continue;
+        }
+        if operation["tags"][0] == "variables" {
+            // There are no tables without pandas: those are tests of their own.
+            let text = response.text().await.unwrap();
+            assert!(text.contains("variable_not_found"), "{path}: {text}");
             continue;
         }
         let documented = operation["responses"].get(status.to_string());

@@ -53,6 +53,7 @@ mod set_clock;
 mod socket;
 mod steering;
 mod support;
+mod tables;
 mod tenants;
 mod tls;
 mod uploads;

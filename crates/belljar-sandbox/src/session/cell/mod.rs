@@ -505,6 +505,8 @@ impl<'a> CellDriver<'a> {
             | GuestFrame::Completions { .. }
             | GuestFrame::Inspected { .. }
             | GuestFrame::Completeness(_)
+            | GuestFrame::TablePart
+            | GuestFrame::TableEnd { .. }
             | GuestFrame::SavedPart
             | GuestFrame::Saved(_)
             | GuestFrame::Loading
