@@ -296,7 +296,8 @@ async fn reading_changes_nothing() {
         assert_eq!(gone, TableError::NoName(name.into()));
     }
     let elsewhere = session.namespace("none");
-    let elsewhere = elsewhere.table_rows("sales", &TableView::default(), 0, 1);
+    let whole = TableView::default();
+    let elsewhere = elsewhere.table_rows("sales", &whole, 0, 1);
     assert!(matches!(elsewhere.await, Err(Error::NoNamespace(_))));
 }
 
@@ -306,7 +307,8 @@ async fn reading_waits_for_a_running_cell() {
     let session = data_session().await;
     good(&session, SALES).await;
     let cell = session.run("import time; time.sleep(0.5); sales = sales.head(7)");
-    let page = rows(&session, "sales", &TableView::default());
+    let whole = TableView::default();
+    let page = rows(&session, "sales", &whole);
     let (outcome, page) = tokio::join!(cell.into_future(), page);
     assert!(outcome.unwrap().is_success());
     // Whichever came first, it was whole.
