@@ -60,6 +60,10 @@ async fn csv(session: &Session, name: &str, view: &TableView, limit: u64) -> Res
     read.map(|()| String::from_utf8(all).unwrap())
 }
 
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "as values of a page are: none is a missing one"
+)]
 fn text(text: &str) -> Option<TableValue> {
     Some(TableValue::Text(text.to_owned()))
 }

@@ -285,8 +285,8 @@ async fn a_connection_of_mcp_is_used_by_way_of_another_node() {
     let there = by_way_of(&other);
     assert_eq!(there.prints("x = 20\nprint(x + 1)").await, "21\n");
     assert_eq!(opened.prints("print(x)").await, "20\n");
-    let list = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/list"});
-    by_way_of(&stranger).send(&list).with(404).await;
+    let listing = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/list"});
+    by_way_of(&stranger).send(&listing).with(404).await;
     let id = opened.connection.clone().unwrap();
     let stream = other.get("/mcp").header("accept", "text/event-stream");
     let stream = stream.header("mcp-session-id", &id).with(200).await;
@@ -294,7 +294,7 @@ async fn a_connection_of_mcp_is_used_by_way_of_another_node() {
     drop(stream);
     let close = other.delete("/mcp").header("mcp-session-id", &id);
     close.with(204).await;
-    opened.send(&list).with(404).await;
+    opened.send(&listing).with(404).await;
     // That of a lost node is gone, and its client opens another one.
     let lost = Mcp::open(&here).await;
     one.ends().await;
@@ -302,7 +302,7 @@ async fn a_connection_of_mcp_is_used_by_way_of_another_node() {
         client: other.clone(),
         connection: lost.connection,
     };
-    lost.send(&list).with(404).await;
+    lost.send(&listing).with(404).await;
     assert_eq!(Mcp::open(&other).await.prints("print(1)").await, "1\n");
     two.ends().await;
 }

@@ -683,6 +683,28 @@ CheckpointPolicy = Annotated[Literal["off", "auto", "every"], _Word]
 """When checkpoints of a session are made."""
 
 
+class ColumnStatistics(Model):
+    """Figures about the values of a column, in the rows that pass the filters."""
+
+    count: int
+    """How many values there are."""
+
+    missing: int
+    """How many are missing."""
+
+    unique: int | None = None
+    """How many different ones there are; null if they cannot be told apart."""
+
+    min: bool | int | float | str | None = None
+    """The least; null if they have no order."""
+
+    max: bool | int | float | str | None = None
+    """The greatest; null if they have no order."""
+
+    mean: bool | int | float | str | None = None
+    """The mean of numbers; null for other values."""
+
+
 CommandStream = Annotated[Literal["stdout", "stderr", "terminal"], _Word]
 """Where a command wrote something."""
 
@@ -2302,6 +2324,38 @@ class StepPage(Model):
     """Whether more steps follow."""
 
     steps: list[StepView]
+
+
+class TableColumn(Model):
+    """A column of a table."""
+
+    name: str
+    """Its name."""
+
+    dtype: str
+    """Its type, in the words of the library."""
+
+
+class TableRows(Model):
+    """Rows of a table."""
+
+    columns: list[TableColumn]
+    """Its columns: the first 100."""
+
+    index: list[bool | int | float | str | None]
+    """The label of each row."""
+
+    rows: list[list[bool | int | float | str | None]]
+    """The values of each row; null for what is missing."""
+
+    matching_rows: int
+    """How many rows pass the filters."""
+
+    total_rows: int
+    """How many rows the table has."""
+
+    total_columns: int
+    """How many columns the table has."""
 
 
 class Turn(RunBrief):

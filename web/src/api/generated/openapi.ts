@@ -1038,6 +1038,99 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{id}/uploads": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Begins an upload in parts. An empty file is written at once. */
+        post: operations["create_upload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/uploads/{upload}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Gives an upload up. */
+        delete: operations["delete_upload"];
+        options?: never;
+        /** Says how much of an upload has arrived. */
+        head: operations["show_upload"];
+        /**
+         * Adds a part to an upload. With the last one the file is written, atomically.
+         * @description What has arrived of a part that is cut off counts: `HEAD` says where to go on.
+         */
+        patch: operations["add_to_upload"];
+        trace?: never;
+    };
+    "/v1/sessions/{id}/variables/{name}/csv": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Downloads a table as CSV: all rows that pass the filters. Waits for a running cell. Nothing of the session changes. */
+        get: operations["download_table"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/variables/{name}/rows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Rows of a table. Waits for a running cell. Nothing of the session changes.
+         * @description A `DataFrame` or a `Series` of pandas is a table, and an array of numpy with two dimensions.
+         */
+        get: operations["read_table_rows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/variables/{name}/statistics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Statistics of a column of a table. Waits for a running cell. Nothing of the session changes. */
+        get: operations["read_column_statistics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{id}/wake": {
         parameters: {
             query?: never;
@@ -1536,6 +1629,30 @@ export interface components {
             memory_bytes?: number | null;
             /** @description Name of the checkpoint, if it has one. */
             name?: string | null;
+        };
+        /** @description Figures about the values of a column, in the rows that pass the filters. */
+        ColumnStatistics: {
+            /**
+             * Format: uint64
+             * @description How many values there are.
+             */
+            count: number;
+            /**
+             * Format: uint64
+             * @description How many are missing.
+             */
+            missing: number;
+            /**
+             * Format: uint64
+             * @description How many different ones there are; null if they cannot be told apart.
+             */
+            unique?: number | null;
+            /** @description The least; null if they have no order. */
+            min?: boolean | number | string | null;
+            /** @description The greatest; null if they have no order. */
+            max?: boolean | number | string | null;
+            /** @description The mean of numbers; null for other values. */
+            mean?: boolean | number | string | null;
         };
         /** @description One fact about a running command. */
         CommandEvent: {
@@ -3549,6 +3666,51 @@ export interface components {
             arguments: {
                 [key: string]: unknown;
             };
+        };
+        /** @description A column of a table. */
+        TableColumn: {
+            /** @description Its name. */
+            name: string;
+            /** @description Its type, in the words of the library. */
+            dtype: string;
+        };
+        /** @description A condition on the values of a column. A missing value does not meet it. */
+        TableFilter: {
+            /**
+             * Format: int32
+             * @description The column, counted from 0; -1 is the index.
+             */
+            column: number;
+            /** @description How a value of the column is compared. */
+            operator: components["schemas"]["TableOperator"];
+            /** @description With what: a number, a date or a text, as the column has. */
+            value: string;
+        };
+        /** @description How a filter compares. */
+        TableOperator: "contains" | "equals" | "less" | "greater";
+        /** @description Rows of a table. */
+        TableRows: {
+            /** @description Its columns: the first 100. */
+            columns: components["schemas"]["TableColumn"][];
+            /** @description The label of each row. */
+            index: (boolean | number | string | null)[];
+            /** @description The values of each row; null for what is missing. */
+            rows: (boolean | number | string | null)[][];
+            /**
+             * Format: uint64
+             * @description How many rows pass the filters.
+             */
+            matching_rows: number;
+            /**
+             * Format: uint64
+             * @description How many rows the table has.
+             */
+            total_rows: number;
+            /**
+             * Format: uint64
+             * @description How many columns the table has.
+             */
+            total_columns: number;
         };
         /** @description A file that a run starts with. */
         TaskFile: {
@@ -6430,6 +6592,293 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["FileStatusView"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    create_upload: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description `1.0.0` */
+                "Tus-Resumable": string;
+                /** @description Size of the file, in bytes. */
+                "Upload-Length": number;
+                /** @description `filename` and, after a space, the path in base64, relative to the workspace or below `/tmp`. */
+                "Upload-Metadata": string;
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The header `Location` has the path of the upload. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_upload: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description `1.0.0` */
+                "Tus-Resumable": string;
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description The upload. */
+                upload: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Nothing of it is kept. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_upload: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description `1.0.0` */
+                "Tus-Resumable": string;
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description The upload. */
+                upload: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The headers `Upload-Offset` and `Upload-Length` have the bytes that arrived, and all of them. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    add_to_upload: {
+        parameters: {
+            query?: never;
+            header: {
+                /** @description `1.0.0` */
+                "Tus-Resumable": string;
+                /** @description Bytes of the file before this part. */
+                "Upload-Offset": number;
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description The upload. */
+                upload: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/offset+octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description The header `Upload-Offset` has the bytes that arrived. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    download_table: {
+        parameters: {
+            query?: {
+                /** @description The namespace [default: `main`]. */
+                namespace?: string;
+                /** @description Column to sort by, as for its rows. */
+                sort?: number;
+                /** @description Whether the greatest value comes first. */
+                descending?: boolean;
+                /** @description Conditions that a row must meet, as for its rows. */
+                filters?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Name of the variable. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The table. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/csv": unknown;
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    read_table_rows: {
+        parameters: {
+            query?: {
+                /** @description The namespace [default: `main`]. */
+                namespace?: string;
+                /** @description The first row, among those that pass the filters [default: 0]. */
+                offset?: number;
+                /** @description Maximum number of rows [default: 100]. */
+                limit?: number;
+                /** @description Column to sort by, counted from 0; -1 is the index [default: the order of the table]. */
+                sort?: number;
+                /** @description Whether the greatest value comes first. */
+                descending?: boolean;
+                /** @description Conditions that a row must meet: a JSON array of at most 20 objects, each a `TableFilter`. */
+                filters?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Name of the variable. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The rows. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TableRows"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    read_column_statistics: {
+        parameters: {
+            query: {
+                /** @description The namespace [default: `main`]. */
+                namespace?: string;
+                /** @description The column, counted from 0; -1 is the index. */
+                column: number;
+                /** @description Conditions that a row must meet, as for its rows. */
+                filters?: string;
+            };
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+                /** @description Name of the variable. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The statistics. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ColumnStatistics"];
                 };
             };
             /** @description A problem. */
