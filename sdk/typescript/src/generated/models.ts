@@ -413,6 +413,30 @@ export interface components {
             /** @description Name of the checkpoint, if it has one. */
             name?: string | null;
         };
+        /** @description Figures about the values of a column, in the rows that pass the filters. */
+        ColumnStatistics: {
+            /**
+             * Format: uint64
+             * @description How many values there are.
+             */
+            count: number;
+            /**
+             * Format: uint64
+             * @description How many are missing.
+             */
+            missing: number;
+            /**
+             * Format: uint64
+             * @description How many different ones there are; null if they cannot be told apart.
+             */
+            unique?: number | null;
+            /** @description The least; null if they have no order. */
+            min?: boolean | number | string | null;
+            /** @description The greatest; null if they have no order. */
+            max?: boolean | number | string | null;
+            /** @description The mean of numbers; null for other values. */
+            mean?: boolean | number | string | null;
+        };
         /** @description One fact about a running command. */
         CommandEvent: {
             /** @constant */
@@ -2426,6 +2450,51 @@ export interface components {
                 [key: string]: unknown;
             };
         };
+        /** @description A column of a table. */
+        TableColumn: {
+            /** @description Its name. */
+            name: string;
+            /** @description Its type, in the words of the library. */
+            dtype: string;
+        };
+        /** @description A condition on the values of a column. A missing value does not meet it. */
+        TableFilter: {
+            /**
+             * Format: int32
+             * @description The column, counted from 0; -1 is the index.
+             */
+            column: number;
+            /** @description How a value of the column is compared. */
+            operator: components["schemas"]["TableOperator"];
+            /** @description With what: a number, a date or a text, as the column has. */
+            value: string;
+        };
+        /** @description How a filter compares. */
+        TableOperator: "contains" | "equals" | "less" | "greater";
+        /** @description Rows of a table. */
+        TableRows: {
+            /** @description Its columns: the first 100. */
+            columns: components["schemas"]["TableColumn"][];
+            /** @description The label of each row. */
+            index: (boolean | number | string | null)[];
+            /** @description The values of each row; null for what is missing. */
+            rows: (boolean | number | string | null)[][];
+            /**
+             * Format: uint64
+             * @description How many rows pass the filters.
+             */
+            matchingRows: number;
+            /**
+             * Format: uint64
+             * @description How many rows the table has.
+             */
+            totalRows: number;
+            /**
+             * Format: uint64
+             * @description How many columns the table has.
+             */
+            totalColumns: number;
+        };
         /** @description A file that a run starts with. */
         TaskFile: {
             /** @description Its name in the workspace. */
@@ -2657,6 +2726,7 @@ export type Changes = components['schemas']['Changes'];
 export type CheckpointList = components['schemas']['CheckpointList'];
 export type CheckpointPolicy = components['schemas']['CheckpointPolicy'];
 export type CheckpointView = components['schemas']['CheckpointView'];
+export type ColumnStatistics = components['schemas']['ColumnStatistics'];
 export type CommandEvent = components['schemas']['CommandEvent'];
 export type CommandInput = components['schemas']['CommandInput'];
 export type CommandList = components['schemas']['CommandList'];
@@ -2780,6 +2850,10 @@ export type StepPage = components['schemas']['StepPage'];
 export type StepView = components['schemas']['StepView'];
 export type Stream = components['schemas']['Stream'];
 export type Subject = components['schemas']['Subject'];
+export type TableColumn = components['schemas']['TableColumn'];
+export type TableFilter = components['schemas']['TableFilter'];
+export type TableOperator = components['schemas']['TableOperator'];
+export type TableRows = components['schemas']['TableRows'];
 export type TaskFile = components['schemas']['TaskFile'];
 export type TerminalSizeAsked = components['schemas']['TerminalSizeAsked'];
 export type Thread = components['schemas']['Thread'];

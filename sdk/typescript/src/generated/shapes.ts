@@ -279,6 +279,9 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
   "Subject.command": {
     "risk": "Risk"
   },
+  "TableRows": {
+    "columns": "TableColumn"
+  },
   "TaskFile": {
     "contents": "BlobRef"
   },
