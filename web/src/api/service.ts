@@ -158,10 +158,7 @@ export const sessions = {
   snapshotPath: (id: string) => route`v1/sessions/${id}/snapshot`,
 };
 
-interface TableAsked {
-  order?: Order | null;
-  filters: TableFilter[];
-}
+type TableAsked = { order?: Order | null; filters: TableFilter[] };
 
 function tableQuery({ order, filters, ...numbers }: TableAsked & Record<string, unknown>): URLSearchParams {
   const query = new URLSearchParams();

@@ -2,7 +2,10 @@
 // so that nothing that a model writes can load or run anything (attack E8).
 
 export type Inline =
-  { kind: 'text' | 'code' | 'math'; text: string } | { kind: 'strong' | 'emphasis'; inside: Inline[] };
+  | { kind: 'text'; text: string }
+  | { kind: 'code'; text: string }
+  | { kind: 'math'; text: string }
+  | { kind: 'strong' | 'emphasis'; inside: Inline[] };
 
 export type Block =
   | { kind: 'paragraph' | 'quote'; inside: Inline[] }

@@ -149,7 +149,12 @@ def _members(column):
 
 
 def _text(value):
-    return value if type(value) is str else "" if value is None else str(value)
+    if type(value) is str:
+        return value
+    try:
+        return "" if value is None else str(value)
+    except Exception:
+        return f"<{type_name(value)[:_NAME]}>"  # as in a page
 
 
 def _sorted(frame, rows, column, descending):

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use axum::Json as JsonResponse;
 use axum::extract::State;
 use axum::response::Response;
-use belljar_journal::failpoint;
 use belljar_sandbox::protocol::{ColumnStatistics, TableFilter, TableRows, TableSort, TableView};
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -161,7 +160,6 @@ pub(super) async fn csv(
     let session = entry.session()?;
     let transfer = service.admission.transfer(&caller.tenant)?;
     let fault = |error| Problem::io("cannot store a table", error);
-    failpoint::fail("spool.table").map_err(fault)?;
     let mut spooled = Spooled::new(&service, &caller.tenant).await?;
     let (parts, mut arriving) = mpsc::channel::<Vec<u8>>(PARTS);
     let writing = in_background(move || {
