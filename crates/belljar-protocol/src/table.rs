@@ -141,7 +141,7 @@ pub struct ColumnStatistics {
     pub count: u64,
     /// How many are missing.
     pub missing: u64,
-    /// How many different ones there are; null if they cannot be told apart.
+    /// How many different ones there are; null if they cannot be compared.
     pub unique: Option<u64>,
     /// The least; null if they have no order.
     pub min: Option<TableValue>,

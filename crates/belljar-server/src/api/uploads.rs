@@ -120,7 +120,7 @@ pub(super) async fn show(
 
 /// Adds a part to an upload. With the last one the file is written, atomically.
 ///
-/// What has arrived of a part that is cut off counts: `HEAD` says where to go on.
+/// What has arrived of a part that is cut off counts: `HEAD` says where to continue.
 #[utoipa::path(
     patch, path = "/v1/sessions/{id}/uploads/{upload}", tag = "files", operation_id = "add_to_upload",
     params(
@@ -149,7 +149,7 @@ pub(super) async fn add(
     let upload = entry.uploads.find(&upload)?;
     let mut received = Arc::clone(&upload.received).lock_owned().await;
     if offset != received.bytes {
-        let detail = format!("{} bytes have arrived: go on there", received.bytes);
+        let detail = format!("{} bytes have arrived: continue there", received.bytes);
         return Err(Problem::new(Code::UploadOffset, detail));
     }
     upload.touch();

@@ -693,7 +693,7 @@ class ColumnStatistics(Model):
     """How many are missing."""
 
     unique: int | None = None
-    """How many different ones there are; null if they cannot be told apart."""
+    """How many different ones there are; null if they cannot be compared."""
 
     min: bool | int | float | str | None = None
     """The least; null if they have no order."""

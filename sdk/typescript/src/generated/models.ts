@@ -427,7 +427,7 @@ export interface components {
             missing: number;
             /**
              * Format: uint64
-             * @description How many different ones there are; null if they cannot be told apart.
+             * @description How many different ones there are; null if they cannot be compared.
              */
             unique?: number | null;
             /** @description The least; null if they have no order. */

@@ -1072,7 +1072,7 @@ export interface paths {
         head: operations["show_upload"];
         /**
          * Adds a part to an upload. With the last one the file is written, atomically.
-         * @description What has arrived of a part that is cut off counts: `HEAD` says where to go on.
+         * @description What has arrived of a part that is cut off counts: `HEAD` says where to continue.
          */
         patch: operations["add_to_upload"];
         trace?: never;
@@ -1644,7 +1644,7 @@ export interface components {
             missing: number;
             /**
              * Format: uint64
-             * @description How many different ones there are; null if they cannot be told apart.
+             * @description How many different ones there are; null if they cannot be compared.
              */
             unique?: number | null;
             /** @description The least; null if they have no order. */
