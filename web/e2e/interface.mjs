@@ -195,8 +195,13 @@ const CASES = {
       .getByRole('img', { name: /Image from/ })
       .first()
       .waitFor();
-    await page.getByRole('button', { name: /^98214\. Printed by cell 2, step 2/ }).click();
+    await page.getByRole('button', { name: /^98214\. Computed by cell 2, step 2/ }).click();
+    await page.locator('section.derivation code', { hasText: 'sales.csv' }).first().waitFor();
+    await accessible(page, 'derivation');
+    await page.getByRole('button', { name: 'Show step 2' }).click();
     await page.locator('mark', { hasText: 'all 98214' }).waitFor();
+    await page.getByRole('button', { name: 'Close', exact: true }).click();
+    await page.locator('section.derivation').waitFor({ state: 'detached' });
     await accessible(page, 'run');
     await hoverAll(page, 'run');
     await fromTop(page);

@@ -103,7 +103,8 @@ export function libraryCases({ browser, open, ask, answered, shot, accessible, h
         .waitFor();
       assert.equal(await other.getByLabel('API key').count(), 0);
       // The answer leads to the line that shows its value, as for the owner.
-      await other.getByRole('button', { name: /^98214\. Printed by cell 2, step 2/ }).click();
+      await other.getByRole('button', { name: /^98214\. Computed by cell 2, step 2/ }).click();
+      await other.getByRole('button', { name: 'Show step 2' }).click();
       await other.locator('mark', { hasText: 'all 98214' }).waitFor();
       for (const name of ['Actions', 'Branch from here', 'Ask', 'Reproduce']) {
         assert.equal(await other.getByRole('button', { name, exact: true }).count(), 0, name);
