@@ -82,6 +82,8 @@ export function sessionPageCases({ open, ask, answered, download, runOf, service
       await type(page, code);
       const hash = createHash('sha256').update(buffer).digest('hex');
       await page.locator('.below', { hasText: hash }).waitFor();
+      // The browser's word for the broken one.
+      assert.deepEqual(page.wrong.splice(0), ['Failed to load resource: net::ERR_FAILED']);
       return page;
     },
     async 'session page: a run takes files of more than a request can have'() {

@@ -328,15 +328,23 @@ async fn waits_hostile_values_cost_only_the_answer() {
     let session = data_session().await;
     let code = "import pandas as pd, os, time\n\
         class Failing:\n    def __str__(self): raise ValueError\n\
+        class Leaving:\n    def __str__(self): raise SystemExit\n\
         class Killing:\n    def __str__(self): os.kill(os.getpid(), 9)\n\
         class Endless:\n    def __str__(self):\n        while True: pass\n\
-        failing, killing, endless = (pd.DataFrame({'v': [one()]}) for one in (Failing, Killing, Endless))";
+        failing, leaving, killing, endless = (pd.DataFrame({'v': [one()]}) for one in (Failing, Leaving, Killing, Endless))";
     good(&session, code).await;
     let page = rows(&session, "failing", &TableView::default()).await;
     assert_eq!(first_column(&page.unwrap()), ["<__main__.Failing>"]);
     let view = filtered(&[(0, TableOperator::Contains, "x")]);
-    let failed = problem(rows(&session, "failing", &view).await);
-    assert_eq!(failed, TableError::Failed("failing".into()));
+    assert_eq!(
+        rows(&session, "failing", &view)
+            .await
+            .unwrap()
+            .matching_rows,
+        0
+    );
+    let failed = problem(rows(&session, "leaving", &view).await);
+    assert_eq!(failed, TableError::Failed("leaving".into()));
     let killed = problem(rows(&session, "killing", &view).await);
     assert_eq!(killed, TableError::Killed("killing".into()));
     let endless = problem(rows(&session, "endless", &view).await);
