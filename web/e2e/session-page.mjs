@@ -65,7 +65,7 @@ export function sessionPageCases({ open, ask, answered, download, runOf, service
       await page.getByRole('button', { name: 'Delete sales.csv' }).waitFor({ state: 'detached' });
       return page;
     },
-    async 'session page: a large upload goes on after the connection broke'() {
+    async 'session page: a large upload continues after a broken connection'() {
       const page = await open();
       await start(page);
       let parts = 0;

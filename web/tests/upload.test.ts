@@ -34,7 +34,7 @@ function service(instead: (request: { method: string; offset: number; count: num
 afterEach(() => void vi.useRealTimers());
 
 describe('an upload in parts', () => {
-  test('goes on where the connection broke, and tells how far it is', async () => {
+  test('continues after a broken connection, and reports its progress', async () => {
     vi.useFakeTimers();
     const asked = service(({ count }) => (count === 3 ? new Response(null, { status: 599 }) : null));
     const told: number[] = [];

@@ -123,7 +123,7 @@ def test_a_client_of_tus_uploads_in_parts(service: Service, session: Session, tm
     uploader = client.uploader(str(tmp_path / "large"), chunk_size=300_000, metadata=metadata)
     uploader.upload_chunk()
     assert not session.files.exists("data/large.bin")
-    # Another program goes on.
+    # Another client continues the upload.
     another = client.uploader(str(tmp_path / "large"), chunk_size=300_000, url=uploader.url)
     assert another.offset == 300_000
     another.upload()
