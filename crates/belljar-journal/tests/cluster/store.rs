@@ -42,14 +42,7 @@ async fn one_version_ahead_is_accepted_and_two_are_refused() {
     .await;
     let error = Journal::connect(&database).await.unwrap_err();
     assert!(
-        matches!(
-            error,
-            Error::NewerSchema {
-                found: 4,
-                known: 2,
-                ..
-            }
-        ),
+        matches!(error, Error::NewerSchema { found, known, .. } if found == known + 2),
         "{error:?}"
     );
     assert_eq!(journal.last_seq(&run("a")).await.unwrap(), 2);
