@@ -189,7 +189,7 @@ async def library(directory):
         assert reason == "end_turn", reason
         assert "I read the file." in editor.said("agent_thought_chunk")
         said = editor.said()
-        assert "First the total." in said and "The total is 42." in said and "42: printed by cell" in said, said
+        assert "First the total." in said and "The total is 42." in said and "42: computed in cell" in said, said
         [shown] = editor.of_kind("plan")
         assert [entry.status for entry in shown.entries] == ["completed", "in_progress"], shown
         assert editor.of_kind("usage_update")[-1].used == 1050

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use belljar_agent::{Budget, BudgetPart, Doubt, Evidence, ExitReason, Mending, RunEvent, Seen};
+use belljar_agent::{
+    Budget, BudgetPart, Derivation, DerivationInput, Doubt, Evidence, ExitReason, Mending,
+    RunEvent, Seen,
+};
 use belljar_sandbox::protocol::Language;
 use belljar_test_model::{Scripted, ScriptedModel};
 
@@ -92,7 +95,7 @@ async fn a_doubt_goes_back_once() {
 /// Evidence says where a value comes from, and that this is all it says.
 #[test]
 fn evidence_shows_origin() {
-    let found = Evidence {
+    let seen = |derived| Evidence {
         value: "4980.0".into(),
         seen: Some(Seen::Output {
             step: 2,
@@ -100,9 +103,10 @@ fn evidence_shows_origin() {
             line: "4980.0".into(),
             rounded: false,
             weak: None,
-            derived: None,
+            derived,
         }),
     };
+    let found = seen(None);
     assert_eq!(
         found.text(Language::English),
         "4980.0: printed by cell 1 (shows origin, not correctness)"
@@ -110,6 +114,24 @@ fn evidence_shows_origin() {
     assert_eq!(
         found.text(Language::Chinese),
         "4980.0：由单元 1 打印（说明来源，不说明正确）"
+    );
+    let found = seen(Some(Derivation {
+        expression: "total".into(),
+        inputs: vec![DerivationInput {
+            name: "total".into(),
+            cell: Some(1),
+            code: "total = (sales\n    .amount.sum())".into(),
+        }],
+        files: vec!["sales.csv".into()],
+    }));
+    assert_eq!(
+        found.text(Language::English),
+        "4980.0: computed in cell 1 by `total = (sales .amount.sum())` from sales.csv \
+         (shows origin, not correctness)"
+    );
+    assert_eq!(
+        found.text(Language::Chinese),
+        "4980.0：由单元 1 的 `total = (sales .amount.sum())` 计算得出，数据来自 sales.csv（说明来源，不说明正确）"
     );
 }
 

@@ -425,6 +425,8 @@ texts! {
         more_not_kept(files: u64);
         not_answered(why: &str);
         unverified(doubt: &str);
+        computed_in_cell(value: &str, cell: u32, expression: &str, how: &str);
+        from_files(files: &str);
         printed_by_cell(value: &str, cell: u32, rounded: &str);
         result_of_step(value: &str, step: u32, rounded: &str);
         rounded;

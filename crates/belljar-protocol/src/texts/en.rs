@@ -485,6 +485,12 @@ pub(super) static TEXTS: Texts = Texts {
         more_not_kept: |files| format!("{files} more files were not kept"),
         not_answered: |why| format!("[not answered: {why}]"),
         unverified: |doubt| format!("[unverified: {doubt}]"),
+        computed_in_cell: |value, cell, expression, how| {
+            format!(
+                "{value}: computed in cell {cell} by `{expression}`{how} (shows origin, not correctness)"
+            )
+        },
+        from_files: |files| format!(" from {files}"),
         printed_by_cell: |value, cell, rounded| {
             format!("{value}: printed by cell {cell}{rounded} (shows origin, not correctness)")
         },

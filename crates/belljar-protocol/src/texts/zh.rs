@@ -392,6 +392,12 @@ pub(super) static TEXTS: Texts = Texts {
         more_not_kept: |files| format!("还有 {files} 个文件未保留"),
         not_answered: |why| format!("[没有得到答案：{why}]"),
         unverified: |doubt| format!("[未证实：{doubt}]"),
+        computed_in_cell: |value, cell, expression, how| {
+            format!(
+                "{value}：由单元 {cell} 的 `{expression}` 计算得出{how}（说明来源，不说明正确）"
+            )
+        },
+        from_files: |files| format!("，数据来自 {files}"),
         printed_by_cell: |value, cell, rounded| {
             format!("{value}：由单元 {cell} 打印{rounded}（说明来源，不说明正确）")
         },

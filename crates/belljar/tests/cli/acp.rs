@@ -236,7 +236,10 @@ fn a_session_is_runs_that_continue_each_other() {
     assert_eq!(ended, "end_turn");
     let said = editor.said();
     assert!(said.starts_with("The sum is 42."), "{said}");
-    assert!(said.contains("- 42: printed by cell 1"), "{said}");
+    assert!(
+        said.contains("- 42: computed in cell 1 by `sum(n)` from "),
+        "{said}"
+    );
     let done = [
         ("1.0", "pending"),
         ("1.0", "in_progress"),

@@ -61,7 +61,7 @@ fn an_agent_answers_with_files_of_the_session() {
     let sum = format!("runs/{run}/sum.txt");
     for part in [
         "The sum is 42.",
-        "- 42: printed by cell 1 (shows origin, not correctness)",
+        "- 42: computed in cell 1 by `sum(n)` from data/numbers.txt (shows origin, not correctness)",
         &sum,
         &format!("run: {run} (2 steps)"),
     ] {

@@ -58,7 +58,7 @@ fn run_answers_and_runs_tell_of_it() {
     for part in [
         "step 1",
         "sum 42",
-        "42: printed by cell 1 (shows origin, not correctness)",
+        "42: computed in cell 1 by `sum(n)` from numbers.txt (shows origin, not correctness)",
         "sum.txt",
     ] {
         assert!(ended.stderr.contains(part), "no {part:?} in {ended:#?}");

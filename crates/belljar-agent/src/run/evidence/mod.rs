@@ -120,6 +120,18 @@ impl Derivation {
                 .collect(),
         }
     }
+
+    /// What computed it, in a part of a line: for a mere name, the statement that wrote it.
+    fn summary(&self) -> String {
+        let wrote = self.inputs.iter().find(|one| one.name == self.expression);
+        let code = wrote.map_or(&self.expression, |one| &one.code);
+        let mut words = code.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some((at, _)) = words.char_indices().nth(SUMMARY) {
+            words.truncate(at);
+            words.push('…');
+        }
+        words
+    }
 }
 
 /// What speaks against the place where a value was seen.
@@ -193,14 +205,21 @@ impl Evidence {
                 cell,
                 rounded,
                 weak,
+                derived,
                 ..
             }) => {
                 let rounded = if *rounded { texts.rounded } else { "" };
                 let weak = weak.map_or("", |weak| weak.text(language));
-                let how = format!("{rounded}{weak}");
-                match cell {
-                    Some(cell) => texts.printed_by_cell(value, *cell, &how),
-                    None => texts.result_of_step(value, *step, &how),
+                let mut how = format!("{rounded}{weak}");
+                match (cell, derived) {
+                    (Some(cell), Some(derived)) => {
+                        if !derived.files.is_empty() {
+                            how += &texts.from_files(&derived.files.join(", "));
+                        }
+                        texts.computed_in_cell(value, *cell, &derived.summary(), &how)
+                    }
+                    (Some(cell), None) => texts.printed_by_cell(value, *cell, &how),
+                    (None, _) => texts.result_of_step(value, *step, &how),
                 }
             }
             Some(Seen::Task) => texts.given_in_task(value),
@@ -220,6 +239,8 @@ impl Evidence {
 const MOST: usize = 50;
 const MOST_PLACES: usize = 8;
 const LINE: usize = 160;
+/// The longest code in the line of a derived value.
+const SUMMARY: usize = 80;
 /// The most names and files of a derivation.
 const MOST_INPUTS: usize = 12;
 
