@@ -18,6 +18,7 @@ mod crash;
 mod demo;
 mod exec;
 mod exports;
+mod faults;
 mod images;
 mod input;
 mod languages;

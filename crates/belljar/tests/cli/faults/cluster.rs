@@ -1,0 +1,510 @@
+//! The nodes of a campaign, what they share, and what is done to them.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use belljar_test_model::{Scripted, ScriptedModel};
+
+use super::random::Random;
+use super::{Fault, Plan, database_proxy};
+use crate::postgres::{self, Server};
+use crate::run::code;
+use crate::support::{BELLJAR, Scratch, bare, eventually};
+use crate::weed;
+use crate::weed::proxy::Network as Wire;
+
+const NODES: usize = 3;
+/// Nodes that have a fault at the same time.
+const FAULTY: usize = 2;
+/// Cells of a run.
+const CELLS: usize = 5;
+/// Longer than the lease of a node.
+const STOP: Duration = Duration::from_secs(7);
+
+fn now() -> i64 {
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis();
+    i64::try_from(now).unwrap()
+}
+
+/// Counts up, cell by cell.
+fn model() -> ScriptedModel {
+    ScriptedModel::react(|request| {
+        let request = request.json();
+        let messages = request["messages"].as_array().cloned().unwrap_or_default();
+        let cells = messages.iter().filter(|message| {
+            let text = message["content"].as_str().unwrap_or_default();
+            message["role"] == "assistant" && text.contains("globals().get('n'")
+        });
+        let step = cells.count() + 1;
+        let reply = if step > CELLS {
+            Scripted::text("FINAL: It is done.")
+        } else {
+            code(&format!(
+                "step = {step}\nn = globals().get('n', 0) + 1\nprint('n', n)"
+            ))
+        };
+        reply.slow_first_byte(Duration::from_millis(100))
+    })
+    .unwrap()
+}
+
+/// Nodes, what they share, and the ways between them.
+pub(super) struct Cluster {
+    pub(super) members: Vec<Arc<Member>>,
+    server: Option<Server>,
+    store: Arc<weed::proxy::Proxy>,
+    /// Of the proxies.
+    _runtime: tokio::runtime::Runtime,
+    _model: ScriptedModel,
+}
+
+/// A node: its process, its ways, its clock and its disk.
+pub(super) struct Member {
+    number: usize,
+    scratch: Scratch,
+    listens: SocketAddr,
+    /// Its way to the database.
+    database: database_proxy::Proxy,
+    /// The way of the others to it.
+    peers: weed::proxy::Proxy,
+    arguments: Vec<String>,
+    model: String,
+    process: Mutex<Process>,
+    exits: Mutex<Vec<String>>,
+}
+
+#[derive(Default)]
+struct Process {
+    child: Option<Child>,
+    /// It was ended on purpose, and is to stay so.
+    is_down: bool,
+}
+
+fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Member {
+    fn start(&self) {
+        self.start_in(&mut lock(&self.process));
+    }
+
+    fn start_in(&self, process: &mut Process) {
+        let mut command = self.scratch.prepare(BELLJAR);
+        let log = |name: &str| {
+            let path = self.scratch.path(name);
+            File::options()
+                .create(true)
+                .append(true)
+                .open(path)
+                .unwrap()
+        };
+        command
+            .env("AWS_ACCESS_KEY_ID", weed::KEY.0)
+            .env("AWS_SECRET_ACCESS_KEY", weed::KEY.1)
+            .env("BELLJAR_BASE_URL", &self.model)
+            .args(&self.arguments)
+            .stdin(Stdio::null())
+            .stdout(log("stdout"))
+            .stderr(log("stderr"));
+        if self.has_clock() {
+            set_clock(&mut command, &self.clock());
+        }
+        *process = Process {
+            child: Some(command.spawn().unwrap()),
+            is_down: false,
+        };
+    }
+
+    /// One of them has a clock that jumps.
+    fn has_clock(&self) -> bool {
+        self.number == NODES - 1
+    }
+
+    fn clock(&self) -> PathBuf {
+        self.scratch.path("clock")
+    }
+
+    fn kill(&self) {
+        let mut process = lock(&self.process);
+        process.is_down = true;
+        if let Some(mut child) = process.child.take() {
+            // It may have ended.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    fn signal(&self, signal: &str) {
+        if let Some(child) = &lock(&self.process).child {
+            postgres::signal(signal, &child.id().to_string());
+        }
+    }
+
+    /// Starts it again if it has ended by itself, as a supervisor does.
+    pub(super) fn supervise(&self) {
+        let mut process = lock(&self.process);
+        let ended = process
+            .child
+            .as_mut()
+            .and_then(|child| child.try_wait().unwrap());
+        if let Some(status) = ended.filter(|_| !process.is_down) {
+            lock(&self.exits).push(format!("{}: {status}", self.number));
+            self.start_in(&mut process);
+        }
+    }
+
+    pub(super) fn listens(&self) -> SocketAddr {
+        self.listens
+    }
+
+    /// How it ended when nobody had ended it.
+    pub(super) fn exits(&self) -> Vec<String> {
+        lock(&self.exits).clone()
+    }
+
+    /// The last lines of what it said.
+    pub(super) fn said(&self) -> String {
+        let said = fs::read_to_string(self.scratch.path("stderr")).unwrap_or_default();
+        let skipped = said.lines().count().saturating_sub(30);
+        said.lines().skip(skipped).collect::<Vec<_>>().join("\n")
+    }
+
+    fn fail(&self, name: &str, time: Duration, clock: &str) {
+        use database_proxy::Network;
+        match name {
+            "kill" => {
+                self.kill();
+                std::thread::sleep(time);
+                self.start();
+            }
+            "stop" => {
+                self.signal("-STOP");
+                std::thread::sleep(STOP + time);
+                self.signal("-CONT");
+            }
+            "database away" => {
+                self.database.set(Network::Stalls);
+                std::thread::sleep(time);
+                self.database.reset();
+            }
+            "database slow" => {
+                self.database.set(Network::Slow(Duration::from_millis(100)));
+                std::thread::sleep(time);
+                self.database.set(Network::Works);
+            }
+            "answers lost" => {
+                self.database.set(Network::LosesAnswers);
+                std::thread::sleep(time / 3);
+                self.database.reset();
+            }
+            "requests lost" => {
+                self.database.set(Network::LosesRequests);
+                std::thread::sleep(time / 3);
+                self.database.reset();
+            }
+            "out of reach" => {
+                self.peers.set(Wire::Stalls);
+                std::thread::sleep(time);
+                self.peers.set(Wire::Works);
+            }
+            "unreachable" => {
+                self.peers.set(Wire::Gone);
+                std::thread::sleep(time);
+                self.peers.set(Wire::Works);
+            }
+            "clock" => {
+                fs::write(self.clock(), clock).unwrap();
+                std::thread::sleep(time);
+            }
+            "disk full" => {
+                let full = self.scratch.path("service").join("filler");
+                // To the last byte; then there is an error.
+                let mut zeros = File::open("/dev/zero").unwrap();
+                let mut file = File::create(&full).unwrap();
+                let _ = std::io::copy(&mut zeros, &mut file);
+                std::thread::sleep(time);
+                let _ = fs::remove_file(&full);
+            }
+            other => panic!("{other}"),
+        }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.kill();
+        if is_root() {
+            let _ = Command::new("umount")
+                .arg("-l")
+                .arg(self.scratch.path("service"))
+                .status();
+        }
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The wall clock is what the file says; the time that runs is the real one.
+fn set_clock(command: &mut Command, clock: &Path) {
+    if !clock.exists() {
+        fs::write(clock, "+0").unwrap();
+    }
+    let directories = fs::read_dir("/usr/lib").unwrap().flatten();
+    let library = directories
+        .map(|directory| directory.path().join("faketime/libfaketimeMT.so.1"))
+        .find(|library| library.exists())
+        .expect("libfaketime is missing: install `faketime`");
+    command
+        .env("LD_PRELOAD", library)
+        .env("FAKETIME_TIMESTAMP_FILE", clock)
+        .env("FAKETIME_NO_CACHE", "1")
+        .env("FAKETIME_DISABLE_SHM", "1")
+        .env("DONT_FAKE_MONOTONIC", "1")
+        .env("NO_FAKE_STAT", "1");
+}
+
+impl Cluster {
+    pub(super) fn start() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let (server, model) = (Server::start(""), model());
+        server.sql("postgres", "CREATE DATABASE cluster");
+        let store = Arc::new(runtime.block_on(weed::proxy::Proxy::start(weed::port())));
+        let objects = weed::address(&weed::prefix(), store.port);
+        let mut members = Vec::new();
+        for number in 0..NODES {
+            let free = TcpListener::bind("127.0.0.1:0").unwrap();
+            let listens = free.local_addr().unwrap();
+            drop(free);
+            let database = runtime.block_on(database_proxy::Proxy::start(&server.socket()));
+            let peers = runtime.block_on(weed::proxy::Proxy::start(listens.port()));
+            let scratch = Scratch::new();
+            fs::create_dir(scratch.path("service")).unwrap();
+            if is_root() {
+                let mount = ["-t", "tmpfs", "-o", "size=64m,mode=700", "belljar"];
+                let mut command = Command::new("mount");
+                command.args(mount).arg(scratch.path("service"));
+                assert!(command.status().unwrap().success());
+            }
+            let mut arguments: Vec<String> = ["serve", "--env", bare(), "--data", "service"]
+                .map(str::to_owned)
+                .into();
+            for (option, value) in [
+                ("--model", "llamacpp/scripted".to_owned()),
+                ("--listen", listens.to_string()),
+                ("--node-address", format!("127.0.0.1:{}", peers.port)),
+                ("--database", database.address("cluster")),
+                ("--objects", objects.clone()),
+            ] {
+                arguments.extend([option.to_owned(), value]);
+            }
+            let member = Arc::new(Member {
+                number,
+                scratch,
+                listens,
+                database,
+                peers,
+                arguments,
+                model: model.base_url(),
+                process: Mutex::default(),
+                exits: Mutex::default(),
+            });
+            member.start();
+            let begin = Instant::now();
+            while TcpStream::connect(listens).is_err() {
+                assert!(
+                    begin.elapsed() < Duration::from_mins(1),
+                    "{}",
+                    member.said()
+                );
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            members.push(member);
+        }
+        Self {
+            members,
+            server: Some(server),
+            store,
+            _runtime: runtime,
+            _model: model,
+        }
+    }
+
+    /// The key that one of the nodes has printed.
+    pub(super) fn key(&self) -> String {
+        let outputs = || {
+            let nodes = self.members.iter();
+            let outputs = nodes.map(|member| member.scratch.read("stdout"));
+            outputs.collect::<Vec<_>>().concat()
+        };
+        let said = eventually(outputs, |said| said.ends_with('\n'));
+        said.trim_end().to_owned()
+    }
+
+    /// A replica takes the place of the database, which is killed. It has all that was acknowledged.
+    fn fail_over(&mut self) {
+        let primary = self.server.take().unwrap();
+        let replica = primary.replica();
+        let wait_for = "ALTER SYSTEM SET synchronous_standby_names = '*'";
+        primary.sql("postgres", wait_for);
+        primary.sql("postgres", "SELECT pg_reload_conf()");
+        let begin = Instant::now();
+        let is_even = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        while primary.sql("postgres", is_even) != "1" {
+            assert!(begin.elapsed() < Duration::from_mins(1), "no replica");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        primary.stop("-KILL");
+        replica.sql("postgres", "SELECT pg_promote()");
+        for member in &self.members {
+            member.database.lead_to(replica.socket());
+            member.database.reset();
+        }
+        self.server = Some(replica);
+    }
+
+    fn break_database(&mut self, name: &str) {
+        let server = self.server.as_ref().unwrap();
+        match name {
+            "failover" => self.fail_over(),
+            "backend kill" => server.kill_backend(),
+            _ => {
+                server.stop(if name == "database kill" {
+                    "-KILL"
+                } else {
+                    "-INT"
+                });
+                server.start_again();
+            }
+        }
+    }
+
+    /// Injects the faults, and waits until the last one is over.
+    pub(super) fn inject(&mut self, plan: Plan) -> Vec<Fault> {
+        let mut random = Random::new(plan.seed);
+        let mut faults = Vec::new();
+        let mut running: Vec<(Option<usize>, JoinHandle<Fault>)> = Vec::new();
+        for _ in 0..plan.faults {
+            std::thread::sleep(Duration::from_millis(random.below(1500)));
+            let of = random.below(100);
+            let (over, left) = running
+                .into_iter()
+                .partition(|(_, fault)| fault.is_finished());
+            running = left;
+            faults.extend(finish(over));
+            let time = Duration::from_millis(500 + random.below(6000));
+            if of < 12 {
+                let kinds = [
+                    "database restart",
+                    "database kill",
+                    "backend kill",
+                    "failover",
+                ];
+                let (name, begin) = (*random.pick(&kinds), now());
+                self.break_database(name);
+                let (node, end) = (None, now());
+                faults.push(Fault {
+                    name,
+                    node,
+                    begin,
+                    end,
+                });
+                continue;
+            }
+            // One of the store at a time.
+            if of < 24 && running.iter().all(|(node, _)| node.is_some()) {
+                let kinds = [
+                    ("store slow", Wire::Slow(Duration::from_millis(200))),
+                    ("store fails", Wire::Fails),
+                    ("store gone", Wire::Gone),
+                    ("store silent", Wire::Stalls),
+                ];
+                let (name, wire) = *random.pick(&kinds);
+                let store = self.store.clone();
+                let fault = std::thread::spawn(move || {
+                    let begin = now();
+                    store.set(wire);
+                    std::thread::sleep(time);
+                    store.set(Wire::Works);
+                    let (node, end) = (None, now());
+                    Fault {
+                        name,
+                        node,
+                        begin,
+                        end,
+                    }
+                });
+                running.push((None, fault));
+                continue;
+            }
+            while running.iter().filter(|(node, _)| node.is_some()).count() >= FAULTY {
+                std::thread::sleep(Duration::from_millis(50));
+                let (over, left) = running
+                    .into_iter()
+                    .partition(|(_, fault)| fault.is_finished());
+                running = left;
+                faults.extend(finish(over));
+            }
+            let free = self.members.iter();
+            let free: Vec<Arc<Member>> = free
+                .filter(|member| running.iter().all(|(node, _)| *node != Some(member.number)))
+                .cloned()
+                .collect();
+            let member = random.pick(&free).clone();
+            let mut kinds = vec![
+                "kill",
+                "kill",
+                "stop",
+                "stop",
+                "database away",
+                "database slow",
+                "answers lost",
+                "requests lost",
+                "out of reach",
+                "unreachable",
+            ];
+            if member.has_clock() {
+                kinds.extend(["clock"; 4]);
+            }
+            if is_root() {
+                kinds.push("disk full");
+            }
+            let name = *random.pick(&kinds);
+            let clock = *random.pick(&["+0", "+2h", "-2h", "+3d", "-40s"]);
+            let number = member.number;
+            let fault = std::thread::spawn(move || {
+                let begin = now();
+                member.fail(name, time, clock);
+                let (node, end) = (Some(number), now());
+                Fault {
+                    name,
+                    node,
+                    begin,
+                    end,
+                }
+            });
+            running.push((Some(number), fault));
+        }
+        faults.extend(finish(running));
+        faults
+    }
+}
+
+fn finish(running: Vec<(Option<usize>, JoinHandle<Fault>)>) -> Vec<Fault> {
+    running
+        .into_iter()
+        .map(|(_, fault)| fault.join().unwrap())
+        .collect()
+}
