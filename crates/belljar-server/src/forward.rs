@@ -16,8 +16,10 @@ use belljar_journal::NodePlace;
 use tokio::io::copy_bidirectional_with_sizes;
 use tracing::Instrument as _;
 
+use crate::admission::memory_at_first;
 use crate::hop::{is_passed_on, mark, remove_hop_by_hop, upgrade, upgrades, url_at};
 use crate::node::is_node_id;
+use crate::placement::{Placement, place};
 use crate::problem::{Code, Problem};
 use crate::requests::{MCP, MCP_CONNECTION};
 use crate::service::{Caller, Service};
@@ -42,21 +44,38 @@ const CONTROLS: [&str; 6] = [
     "/approvals/{approval}",
 ];
 
-/// Passes a request on if its route or its header names something of another node.
+/// The requests that begin a session or a run.
+const BEGINNINGS: [&str; 11] = [
+    "/v1/sessions",
+    "/v1/sessions/from-snapshot",
+    "/v1/runs",
+    "/v1/runs/{id}/follow-up",
+    "/v1/runs/{id}/branch",
+    "/v1/runs/{id}/again",
+    "/e2b/sandboxes",
+    "/e2b/v2/sandboxes",
+    "/jupyter/api/kernels",
+    "/openai/v1/containers",
+    "/openai/v1/chat/completions",
+];
+
+/// Passes a request on if its route or its header names something of another node, or if this one has no room for what it
+/// begins.
 pub(crate) async fn forward(
     State(service): State<Arc<Service>>,
     caller: Caller,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let named = if is_passed_on(request.headers()) {
-        None
+    let node = if is_passed_on(request.headers()) {
+        Ok(None)
+    } else if begins(&request) {
+        placed_elsewhere(&service).await
     } else {
-        Named::read(&mut request).await
-    };
-    let node = match named {
-        Some(named) => named.node(&service).await,
-        None => Ok(None),
+        match Named::read(&mut request).await {
+            Some(named) => named.node(&service).await,
+            None => Ok(None),
+        }
     };
     match node {
         Ok(None) => next.run(request).await,
@@ -66,6 +85,43 @@ pub(crate) async fn forward(
         }
         Err(problem) => problem.into_response(),
     }
+}
+
+/// Whether a request begins a session or a run, on any node. The handlers of two others ask for its place themselves:
+/// what they name decides first.
+fn begins(request: &Request) -> bool {
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map_or("", MatchedPath::as_str);
+    request.method() == Method::POST && BEGINNINGS.contains(&route)
+}
+
+/// The node to which a new session goes, if it is another one.
+async fn placed_elsewhere(service: &Service) -> Result<Option<NodePlace>, Problem> {
+    let engine = service.engines.first();
+    let limit = service.options.session.limits.memory_bytes;
+    let memory = memory_at_first(engine.walls(), limit);
+    let load = Some(service.admission.load());
+    // Nobody needs to be asked where there is room.
+    if place(load, &[], memory) == Placement::Here {
+        return Ok(None);
+    }
+    let offers = Box::pin(service.runs.offers()).await?;
+    Ok(match place(load, &offers, memory) {
+        Placement::Other(node) => Some(node.clone()),
+        // Refused here, with the reason.
+        Placement::Here | Placement::Nowhere => None,
+    })
+}
+
+/// The node to which the session goes that a request begins, if it is another one.
+pub(crate) async fn begins_elsewhere(
+    service: &Service,
+    headers: &HeaderMap,
+) -> Result<Option<NodePlace>, Problem> {
+    if is_passed_on(headers) {
+        return Ok(None);
+    }
+    placed_elsewhere(service).await
 }
 
 /// What a request names, if another node may have it.

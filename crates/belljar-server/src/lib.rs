@@ -51,6 +51,7 @@ mod openapi;
 mod options;
 mod pace;
 mod peers;
+mod placement;
 mod port_access;
 mod ports;
 mod problem;

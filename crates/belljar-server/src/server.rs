@@ -35,6 +35,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// and memory is saved where the host is short of it.
 const HOUSEKEEPING: Duration = Duration::from_secs(2);
 
+/// How often a node of a cluster reports what it has: with its next beat, others know.
+const REPORT: Duration = Duration::from_millis(250);
+
 /// A service, ready to accept connections.
 #[derive(Debug)]
 pub struct Server {
@@ -185,6 +188,12 @@ impl Server {
                 }
             }
         };
+        let reporting = async {
+            loop {
+                self.service.runs.report();
+                tokio::time::sleep(REPORT).await;
+            }
+        };
         let served = async {
             stop.await;
             self.service.drain();
@@ -212,6 +221,7 @@ impl Server {
         tokio::select! {
             () = served => {}
             () = keeping => {}
+            () = reporting => {}
         }
         Box::pin(self.service.keep_accounts()).await;
         Box::pin(self.tell("service_drained")).await;

@@ -6,7 +6,9 @@
 //! refused by the statement that would write it.
 
 mod lives;
+mod load;
 mod membership;
+mod offers;
 mod orphans;
 mod run;
 mod single;
@@ -24,7 +26,9 @@ use crate::journal::check_sizes;
 use crate::postgres::{Connections, Postgres, Taken, fault, run_id, unsigned, within};
 use crate::{AppendError, Error, Journal, NewEvent, RunId};
 use lives::{Lease, Watch};
+pub use load::NodeLoad;
 pub use membership::Membership;
+pub use offers::NodeOffer;
 pub use run::{OwnedRun, RunState};
 pub use single::{NodePlace, RunClaim, RunPlace};
 pub use status::{ClusterStatus, NodeStatus};
@@ -46,13 +50,16 @@ const MOST_DROPPED: usize = 10_000;
 const FORGET: &str = "DELETE FROM belljar.lives l WHERE dead AND died < now() - interval '1 day' \
     AND NOT EXISTS (SELECT FROM belljar.runs r WHERE r.life = l.life AND r.state = 'driven')";
 
-const JOIN: &str = "INSERT INTO belljar.lives (node, address) VALUES ($1, $2) RETURNING life";
+const JOIN: &str =
+    "INSERT INTO belljar.lives (node, address, draining) VALUES ($1, $2, $3) RETURNING life";
 
-/// One row: whether this life still is one, and the others with their beats. With the name, since a database that was
-/// restored or failed over may have given the number to another node.
+/// One row: whether this life still is one and whether it is draining, and the others with their beats. With the name,
+/// since a database that was restored or failed over may have given the number to another node. The row of the life is
+/// written anyway, so its load costs nothing.
 const BEAT: &str = "WITH mine AS ( \
-        UPDATE belljar.lives SET beat = beat + 1 WHERE life = $1 AND node = $2 AND NOT dead RETURNING life) \
-    SELECT EXISTS (SELECT FROM mine), \
+        UPDATE belljar.lives SET beat = beat + 1, sessions = $3, session_limit = $4, free_memory = $5 \
+        WHERE life = $1 AND node = $2 AND NOT dead RETURNING draining) \
+    SELECT (SELECT draining FROM mine), \
         coalesce(array_agg(life), '{}'), coalesce(array_agg(beat), '{}') \
     FROM belljar.lives WHERE NOT dead AND life <> $1";
 
@@ -129,6 +136,9 @@ struct Inner {
     postgres: Postgres,
     journal: Journal,
     lease: Mutex<Lease>,
+    /// What this node has seen of the others.
+    watch: Mutex<Watch>,
+    standing: Mutex<Standing>,
     /// The runs in the hands of this life, with the epochs of their claims.
     owned: Mutex<HashMap<RunId, i64>>,
     /// Over all lives of this node.
@@ -139,36 +149,48 @@ struct Inner {
     patience: Duration,
 }
 
+/// What a beat tells the others of this node, and what it learns of itself. Another life of the node begins with it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Standing {
+    load: Option<NodeLoad>,
+    is_draining: bool,
+}
+
 impl Node {
     /// Joins the cluster whose journal is in this database, and begins to beat.
     pub async fn join(database: &str, options: NodeOptions) -> Result<Self, Error> {
         check(&options)?;
         let postgres = Postgres::connect(database).await?;
         let journal = Journal::new(Arc::new(postgres.clone()));
-        Self::live(postgres, journal, Arc::default(), options).await
+        let (dropped, standing) = (Arc::default(), Standing::default());
+        Self::live(postgres, journal, dropped, standing, options).await
     }
 
     /// Begins another life, with the connections and the journal of this one.
     async fn join_again(&self, options: NodeOptions) -> Result<Self, Error> {
         let (postgres, journal) = (self.0.postgres.clone(), self.0.journal.clone());
-        Self::live(postgres, journal, Arc::clone(&self.0.dropped), options).await
+        let (dropped, standing) = (Arc::clone(&self.0.dropped), *self.0.standing());
+        Self::live(postgres, journal, dropped, standing, options).await
     }
 
     async fn live(
         postgres: Postgres,
         journal: Journal,
         dropped: Arc<Mutex<Dropped>>,
+        standing: Standing,
         options: NodeOptions,
     ) -> Result<Self, Error> {
         // Its own: a beat must not wait behind the rest.
         let connections = postgres.connections().apart(1);
-        let begun = begin(&connections, &options).await;
+        let begun = begin(&connections, &options, standing.is_draining).await;
         let (life, sent) = begun.map_err(|error| fault(&connections, error))?;
         let node = Self(Arc::new(Inner {
             life,
             journal,
             postgres,
             lease: Mutex::new(Lease::new(options.lease, sent)),
+            watch: Mutex::new(Watch::new(options.lease)),
+            standing: Mutex::new(standing),
             owned: Mutex::default(),
             dropped,
             claiming: tokio::sync::Mutex::default(),
@@ -290,6 +312,14 @@ impl Inner {
         self.lease.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn owned(&self) -> MutexGuard<'_, HashMap<RunId, i64>> {
         self.owned.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -370,12 +400,19 @@ fn check_first(tenant: &str, events: &[NewEvent]) -> Result<(), AppendError> {
 }
 
 /// A new life, and when it was asked for.
-async fn begin(connections: &Connections, options: &NodeOptions) -> sqlx::Result<(i64, Instant)> {
+async fn begin(
+    connections: &Connections,
+    options: &NodeOptions,
+    is_draining: bool,
+) -> sqlx::Result<(i64, Instant)> {
     let mut connection = connections.take().await?;
     let work = async {
         sqlx::query(FORGET).execute(&mut *connection).await?;
         let sent = Instant::now();
-        let join = sqlx::query(JOIN).bind(&options.name).bind(&options.address);
+        let join = sqlx::query(JOIN)
+            .bind(&options.name)
+            .bind(&options.address)
+            .bind(is_draining);
         let row = join.fetch_one(&mut *connection).await?;
         Ok((row.try_get(0)?, sent))
     };
@@ -385,7 +422,6 @@ async fn begin(connections: &Connections, options: &NodeOptions) -> sqlx::Result
 
 /// Beats, and declares those dead who don't, until the node is gone or its life is over.
 async fn beat(node: Weak<Inner>, connections: Connections, lease: Duration) {
-    let mut watch = Watch::new(lease);
     let mut ticks = tokio::time::interval(lease / 20);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -400,15 +436,17 @@ async fn beat(node: Weak<Inner>, connections: Connections, lease: Duration) {
             continue;
         };
         let asked = Instant::now();
-        let Ok((is_alive, others)) = beat_once(connection, &node, lease).await else {
+        let Ok((is_draining, others)) = beat_once(connection, &node, lease).await else {
             continue;
         };
-        if !is_alive {
+        let Some(is_draining) = is_draining else {
             node.lease().end();
             return;
-        }
+        };
         node.lease().renew(asked);
-        for (life, beat) in watch.see(asked, Instant::now(), others) {
+        node.standing().is_draining = is_draining;
+        let silent = node.watch().see(asked, Instant::now(), others);
+        for (life, beat) in silent {
             // Whoever comes second changes nothing.
             let declare = sqlx::query(DECLARE_DEAD).bind(life).bind(beat);
             let _ = within(lease / 4, node.execute(declare)).await;
@@ -416,12 +454,20 @@ async fn beat(node: Weak<Inner>, connections: Connections, lease: Duration) {
     }
 }
 
+/// Whether this life is draining, unless it is over, and the beats of the others.
 async fn beat_once(
     mut connection: Taken,
     node: &Inner,
     patience: Duration,
-) -> sqlx::Result<(bool, Vec<(i64, i64)>)> {
-    let beat = sqlx::query(BEAT).bind(node.life).bind(&node.name);
+) -> sqlx::Result<(Option<bool>, Vec<(i64, i64)>)> {
+    let load = node.standing().load;
+    let [sessions, session_limit, free_memory] = NodeLoad::columns(load);
+    let beat = sqlx::query(BEAT)
+        .bind(node.life)
+        .bind(&node.name)
+        .bind(sessions)
+        .bind(session_limit)
+        .bind(free_memory);
     let row = within(patience, beat.fetch_one(&mut *connection)).await;
     let row = connection.finish(row)?;
     let (lives, beats): (Vec<i64>, Vec<i64>) = (row.try_get(1)?, row.try_get(2)?);

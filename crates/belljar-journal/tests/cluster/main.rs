@@ -15,6 +15,7 @@ mod failover;
 mod figures;
 mod history;
 mod node;
+mod offers;
 mod orphans;
 mod ownership;
 #[path = "../postgres/mod.rs"]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_agent::{RunError, RunsDirectory};
-use belljar_journal::{Membership, NodePlace, OwnedRun, RunId, RunState};
+use belljar_journal::{Membership, NodeOffer, NodePlace, OwnedRun, RunId, RunState};
 
 use super::drive::LetGo;
 use super::go_on::AGAIN;
@@ -210,6 +210,22 @@ impl Runs {
         };
         let others = membership.node().others().await;
         others.map_err(|error| fault(error.into()))
+    }
+
+    /// The other nodes that take new sessions.
+    pub(crate) async fn offers(&self) -> Result<Vec<NodeOffer>, Problem> {
+        let Some(membership) = &self.membership else {
+            return Ok(Vec::new());
+        };
+        let offers = membership.node().offers().await;
+        offers.map_err(|error| fault(error.into()))
+    }
+
+    /// Reports to the other nodes what this one has.
+    pub(crate) fn report(&self) {
+        if let Some(membership) = &self.membership {
+            membership.node().report(self.admission.load());
+        }
     }
 
     /// The other node that drives a run, for a text that may be no id.

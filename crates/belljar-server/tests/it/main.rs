@@ -40,6 +40,7 @@ mod namespaces;
 mod nodes;
 mod objects;
 mod openai;
+mod placement;
 mod places;
 mod port_client;
 mod ports;
