@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -62,6 +63,8 @@ pub(crate) struct Admission {
     max_runs: usize,
     tenant_runs: usize,
     used: Mutex<Used>,
+    /// Whether an operator wants this node empty.
+    draining: AtomicBool,
     memory: fn() -> Option<HostMemory>,
     /// Bytes in memory.
     pub(crate) charged: Arc<ChargedBytes>,
@@ -178,10 +181,27 @@ impl Admission {
             max_runs: options.runs.max_runs,
             tenant_runs: options.runs.tenant_runs,
             used: Mutex::default(),
+            draining: AtomicBool::new(false),
             memory: HostMemory::now,
             charged: ChargedBytes::new(HostMemory::now()),
             isolation: LeastIsolation::default(),
         })
+    }
+
+    /// Admits no more sessions and runs. Those that there are may do what they could before.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    fn check_open(&self) -> Result<(), Problem> {
+        if self.is_draining() {
+            return Err(Problem::draining());
+        }
+        Ok(())
     }
 
     /// Permits for sessions of this isolation that may use so much memory each: all of them, or none. Every session
@@ -193,6 +213,7 @@ impl Admission {
         memory_bytes: u64,
         isolation: Walls,
     ) -> Result<Vec<Permit>, Problem> {
+        self.check_open()?;
         self.isolation.check(tenant, isolation)?;
         let memory = (self.memory)();
         let mut used = self.used();
@@ -321,6 +342,7 @@ impl Admission {
 
     /// A permit for an MCP connection. More connections than sessions are of no use.
     pub(crate) fn connection(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
+        self.check_open()?;
         let mut used = self.used();
         let of_tenant = used.tenant_mut(tenant);
         let (connections, limit) = (of_tenant.connections, self.tenant_sessions);
@@ -348,6 +370,7 @@ impl Admission {
 
     /// A permit for a run.
     pub(crate) fn run(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
+        self.check_open()?;
         let mut used = self.used();
         used.accounts.check(tenant, &Quota::OF_RUNS)?;
         let runs = used.runs;

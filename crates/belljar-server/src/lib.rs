@@ -42,6 +42,7 @@ mod lock;
 mod logins;
 mod mcp;
 mod metrics;
+mod moving;
 mod new_session;
 mod node;
 mod node_clients;

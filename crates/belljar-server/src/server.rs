@@ -35,9 +35,6 @@ const LOOK: Duration = Duration::from_millis(20);
 /// and memory is saved where the host is short of it.
 const HOUSEKEEPING: Duration = Duration::from_secs(2);
 
-/// How often a node of a cluster reports what it has: with its next beat, others know.
-const REPORT: Duration = Duration::from_millis(250);
-
 /// A service, ready to accept connections.
 #[derive(Debug)]
 pub struct Server {
@@ -188,15 +185,10 @@ impl Server {
                 }
             }
         };
-        let reporting = async {
-            loop {
-                self.service.runs.report();
-                tokio::time::sleep(REPORT).await;
-            }
-        };
         let served = async {
             stop.await;
             self.service.drain();
+            Box::pin(self.service.runs.announce_end()).await;
             let deadline = Instant::now() + self.service.options.drain;
             let cells = async {
                 while self.service.admission.totals().1 > 0 && Instant::now() < deadline {
@@ -206,6 +198,8 @@ impl Server {
             let runs = self.service.runs.leave(deadline);
             let sessions = Box::pin(self.service.hand_over_sessions(deadline));
             tokio::join!(cells, runs, sessions);
+            let (_, left) = self.service.sessions.made_and_hibernated();
+            Box::pin(self.service.runs.leave_cluster(left)).await;
             self.service.sessions.end_all();
             self.service.over.cancel();
             token.cancel();
@@ -221,7 +215,7 @@ impl Server {
         tokio::select! {
             () = served => {}
             () = keeping => {}
-            () = reporting => {}
+            () = Box::pin(self.service.take_part()) => {}
         }
         Box::pin(self.service.keep_accounts()).await;
         Box::pin(self.tell("service_drained")).await;
@@ -275,7 +269,7 @@ fn admin_router(service: &Arc<Service>, hosts: Hosts) -> Router {
 }
 
 async fn health(State(service): State<Arc<Service>>) -> impl IntoResponse {
-    if service.is_draining() {
+    if service.is_draining() || service.admission.is_draining() {
         (axum::http::StatusCode::SERVICE_UNAVAILABLE, "draining\n")
     } else if !service.runs.may_act() {
         (axum::http::StatusCode::SERVICE_UNAVAILABLE, "no database\n")

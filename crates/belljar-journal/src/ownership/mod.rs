@@ -11,6 +11,7 @@ mod membership;
 mod offers;
 mod orphans;
 mod run;
+mod sessions;
 mod single;
 mod status;
 
@@ -30,6 +31,7 @@ pub use load::NodeLoad;
 pub use membership::Membership;
 pub use offers::NodeOffer;
 pub use run::{OwnedRun, RunState};
+pub use sessions::{MovedSession, SessionPlace};
 pub use single::{NodePlace, RunClaim, RunPlace};
 pub use status::{ClusterStatus, NodeStatus};
 
@@ -67,8 +69,11 @@ const BEAT: &str = "WITH mine AS ( \
 const DECLARE_DEAD: &str = "UPDATE belljar.lives SET dead = true, died = now() \
     WHERE life = $1 AND beat = $2 AND NOT dead";
 
-const LEAVE: &str =
-    "UPDATE belljar.lives SET dead = true, died = now() WHERE life = $1 AND NOT dead";
+/// With what is lost with this node, until it is started again.
+const LEAVE: &str = "UPDATE belljar.lives SET dead = true, died = now(), sessions = $2 \
+    WHERE life = $1 AND NOT dead";
+
+const DRAIN: &str = "UPDATE belljar.lives SET draining = true WHERE life = $1 AND NOT dead";
 
 /// Runs that this life has in the table and not in its hands: the answer to a claim was lost, or
 /// their drivers have ended without giving them up.
@@ -247,11 +252,16 @@ impl Node {
     }
 
     /// Claims up to `limit` runs: those of dead lives first, then those that are ready, one of each
-    /// tenant after another.
+    /// tenant after another. A node that is draining gets only those that it has dropped.
     pub async fn claim(&self, limit: usize) -> Result<Vec<OwnedRun>, Error> {
         let _one = self.0.claiming.lock().await;
         let mut claimed = Vec::new();
-        for statement in [CLAIM_LOST, CLAIM_DEAD, CLAIM_READY] {
+        let statements: &[_] = if self.is_draining() {
+            &[CLAIM_LOST]
+        } else {
+            &[CLAIM_LOST, CLAIM_DEAD, CLAIM_READY]
+        };
+        for &statement in statements {
             if self.is_over() {
                 return Err(Error::LifeOver);
             }
@@ -279,10 +289,22 @@ impl Node {
         Ok(run)
     }
 
-    /// Ends this life. Other nodes take over its runs at once.
+    /// Marks this life as draining, as an operator does: other nodes give it nothing more.
+    pub async fn drain(&self) -> Result<(), Error> {
+        self.0.standing().is_draining = true;
+        let drained = self.0.execute(sqlx::query(DRAIN).bind(self.0.life)).await;
+        drained
+            .map(drop)
+            .map_err(|error| self.0.postgres.fault(error))
+    }
+
+    /// Ends this life. Other nodes take over its runs at once. The sessions of the last report are lost with it, until the
+    /// node is started again.
     pub async fn leave(self) -> Result<(), Error> {
         self.0.lease().end();
-        let left = self.0.execute(sqlx::query(LEAVE).bind(self.0.life)).await;
+        let [sessions, ..] = NodeLoad::columns(self.0.standing().load);
+        let leave = sqlx::query(LEAVE).bind(self.0.life).bind(sessions);
+        let left = self.0.execute(leave).await;
         left.map_err(|error| self.0.postgres.fault(error)).map(drop)
     }
 }

@@ -14,6 +14,7 @@ mod checker;
 mod failover;
 mod figures;
 mod history;
+mod moved;
 mod node;
 mod offers;
 mod orphans;

@@ -17,6 +17,7 @@ mod commands;
 mod deletion;
 mod documents;
 mod drain;
+mod drained;
 mod e2b;
 mod endings;
 mod fairness;
