@@ -14,7 +14,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterCommand {
-    /// Show live nodes, their states, and how many runs and sessions each has
+    /// Show live nodes with their states, runs and sessions
     Status {
         /// PostgreSQL database of the cluster
         #[arg(long, value_name = "ADDRESS")]
