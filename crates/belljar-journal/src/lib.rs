@@ -80,8 +80,8 @@ pub use event::{Entry, InvalidRunId, NewEvent, RunId, RunSummary, Timestamp};
 pub use journal::Journal;
 pub use objects::{FetchedObject, FileDigest, ObjectCredentials, Objects};
 pub use ownership::{
-    ClusterStatus, Membership, Node, NodeOptions, NodePlace, NodeStatus, OwnedRun, RunClaim,
-    RunPlace, RunState,
+    ClusterStatus, Membership, MovedSession, Node, NodeLoad, NodeOffer, NodeOptions, NodePlace,
+    NodeStatus, OwnedRun, RunClaim, RunPlace, RunState, SessionPlace,
 };
 pub use postgres::{Database, DatabaseWrite, Migrations};
 pub use storage::{StorageFault, WriteTransaction};

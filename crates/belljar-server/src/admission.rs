@@ -5,10 +5,12 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderValue};
+use belljar_journal::NodeLoad;
 use belljar_sandbox::{DiskAllowance, HostMemory};
 
 use belljar_agent::Budget;
@@ -61,6 +63,8 @@ pub(crate) struct Admission {
     max_runs: usize,
     tenant_runs: usize,
     used: Mutex<Used>,
+    /// Whether an operator wants this node empty.
+    draining: AtomicBool,
     memory: fn() -> Option<HostMemory>,
     /// Bytes in memory.
     pub(crate) charged: Arc<ChargedBytes>,
@@ -131,6 +135,11 @@ pub(crate) struct PermitUse {
     pub(crate) limit: Option<usize>,
 }
 
+/// Memory that a session of this isolation and memory limit takes at first.
+pub(crate) fn memory_at_first(isolation: Walls, limit: u64) -> u64 {
+    first_memory(isolation, limit).unwrap_or(limit / RESERVED_SHARE)
+}
+
 /// What is counted of a tenant for as long as it is held.
 #[derive(Clone, Copy, Debug)]
 enum PermitKind {
@@ -172,10 +181,27 @@ impl Admission {
             max_runs: options.runs.max_runs,
             tenant_runs: options.runs.tenant_runs,
             used: Mutex::default(),
+            draining: AtomicBool::new(false),
             memory: HostMemory::now,
             charged: ChargedBytes::new(HostMemory::now()),
             isolation: LeastIsolation::default(),
         })
+    }
+
+    /// Admits no more sessions and runs. Those that there are may do what they could before.
+    pub(crate) fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    fn check_open(&self) -> Result<(), Problem> {
+        if self.is_draining() {
+            return Err(Problem::draining());
+        }
+        Ok(())
     }
 
     /// Permits for sessions of this isolation that may use so much memory each: all of them, or none. Every session
@@ -187,11 +213,12 @@ impl Admission {
         memory_bytes: u64,
         isolation: Walls,
     ) -> Result<Vec<Permit>, Problem> {
+        self.check_open()?;
         self.isolation.check(tenant, isolation)?;
         let memory = (self.memory)();
         let mut used = self.used();
         used.accounts.check(tenant, &Quota::OF_CELLS)?;
-        let (sessions, reserved) = (used.sessions, used.reserved);
+        let sessions = used.sessions;
         let most = used.most(tenant, Quota::Sessions, self.tenant_sessions);
         let rate = self.rate(&used, tenant);
         let most_memory = used.accounts.limit(tenant, Quota::MemoryBytes);
@@ -219,11 +246,7 @@ impl Admission {
         let each = memory_bytes / RESERVED_SHARE;
         let all = each.saturating_mul(count as u64);
         let first = first_memory(isolation, memory_bytes).map(|each| each * count as u64);
-        let starting = used.starting.bytes(Instant::now());
-        if let Some(HostMemory { total, available }) = memory
-            && let wanted = first.unwrap_or(all) + KEPT_FREE.max(total / KEPT_FREE_SHARE)
-            && (reserved + wanted > total || starting + wanted > available)
-        {
+        if first.unwrap_or(all) > used.free_memory(memory) {
             let detail = "not enough free memory for another session";
             return Err(Problem::new(Code::MemoryShort, detail).after(5));
         }
@@ -242,6 +265,17 @@ impl Admission {
             memory: memory_bytes,
         };
         Ok((0..count).map(|_| self.permit(tenant, kind)).collect())
+    }
+
+    /// What this node has, and room for how much.
+    pub(crate) fn load(&self) -> NodeLoad {
+        let memory = (self.memory)();
+        let mut used = self.used();
+        NodeLoad {
+            sessions: used.sessions as u64,
+            session_limit: self.max_sessions as u64,
+            free_memory: used.free_memory(memory),
+        }
     }
 
     /// The permit of a session of an earlier service: it has been admitted before, whatever the limits are now.
@@ -308,6 +342,7 @@ impl Admission {
 
     /// A permit for an MCP connection. More connections than sessions are of no use.
     pub(crate) fn connection(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
+        self.check_open()?;
         let mut used = self.used();
         let of_tenant = used.tenant_mut(tenant);
         let (connections, limit) = (of_tenant.connections, self.tenant_sessions);
@@ -335,6 +370,7 @@ impl Admission {
 
     /// A permit for a run.
     pub(crate) fn run(self: &Arc<Self>, tenant: &TenantName) -> Result<Permit, Problem> {
+        self.check_open()?;
         let mut used = self.used();
         used.accounts.check(tenant, &Quota::OF_RUNS)?;
         let runs = used.runs;
@@ -606,6 +642,17 @@ impl Used {
         self.tenants.entry(tenant.clone()).or_default()
     }
 
+    /// Memory that new sessions may take, of what the host has.
+    fn free_memory(&mut self, memory: Option<HostMemory>) -> u64 {
+        let Some(HostMemory { total, available }) = memory else {
+            return u64::MAX;
+        };
+        let kept = KEPT_FREE.max(total / KEPT_FREE_SHARE);
+        let unreserved = total.saturating_sub(self.reserved + kept);
+        let starting = self.starting.bytes(Instant::now());
+        unreserved.min(available.saturating_sub(starting + kept))
+    }
+
     /// A limit of the service, or of the tenant where it has its own.
     fn most(&self, tenant: &TenantName, quota: Quota, usual: usize) -> u64 {
         let own = self.accounts.limit(tenant, quota);
@@ -723,6 +770,30 @@ mod tests {
                 .sessions(&tenant("a"), 2, 1 << 30, Walls::Full)
                 .is_ok()
         );
+    }
+
+    #[test]
+    fn a_node_reports_what_it_would_admit() {
+        let admission = admission(|| {
+            Some(HostMemory {
+                total: 2 * KEPT_FREE,
+                available: KEPT_FREE + (100 << 20),
+            })
+        });
+        let sessions = |memory| admission.sessions(&tenant("a"), 1, memory, Walls::Full);
+        let load = admission.load();
+        assert_eq!((load.sessions, load.session_limit), (0, 4));
+        assert_eq!(load.free_memory, 100 << 20);
+        let limit = load.free_memory * RESERVED_SHARE;
+        assert_eq!(memory_at_first(Walls::Full, limit), load.free_memory);
+        let too_much = sessions(limit + RESERVED_SHARE).unwrap_err();
+        assert_eq!(too_much.code, Code::MemoryShort);
+        let _permits = sessions(limit).unwrap();
+        let load = admission.load();
+        assert_eq!(load.sessions, 1);
+        assert_eq!(load.free_memory, 100 << 20);
+        let _more = sessions(limit).unwrap();
+        assert_eq!(admission.load().free_memory, 56 << 20);
     }
 
     #[test]

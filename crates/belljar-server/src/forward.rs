@@ -4,7 +4,7 @@
 //! another.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::RequestExt as _;
 use axum::body::Body;
@@ -12,19 +12,33 @@ use axum::extract::{MatchedPath, OriginalUri, RawPathParams, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use belljar_journal::NodePlace;
+use belljar_journal::{NodeLoad, NodePlace, SessionPlace};
 use tokio::io::copy_bidirectional_with_sizes;
 use tracing::Instrument as _;
 
+use crate::admission::memory_at_first;
 use crate::hop::{is_passed_on, mark, remove_hop_by_hop, upgrade, upgrades, url_at};
 use crate::node::is_node_id;
+use crate::placement::{Placement, place};
 use crate::problem::{Code, Problem};
 use crate::requests::{MCP, MCP_CONNECTION};
+use crate::runs::fault;
 use crate::service::{Caller, Service};
 use crate::tenants::TenantName;
 
 /// How often it is looked whether the other node lives, while its answer is awaited.
 const LOOK: Duration = Duration::from_secs(5);
+
+/// How long a request waits for a session that leaves this node, and how often it looks.
+const LEAVES: Duration = Duration::from_secs(20);
+const LEAVING_LOOK: Duration = Duration::from_millis(20);
+
+/// How often a session is looked for that moves meanwhile.
+const ATTEMPTS: usize = 4;
+
+const SESSIONS_OF_LOST: &str =
+    "sessions that were hibernated can be used once it is started again; others are lost";
+const JUST_MOVED: &str = "the session has just moved to another node; retry";
 
 /// When to come again for what a lost node had, in seconds.
 const LOST_RETRY: u32 = 5;
@@ -42,21 +56,37 @@ const CONTROLS: [&str; 6] = [
     "/approvals/{approval}",
 ];
 
-/// Passes a request on if its route or its header names something of another node.
+/// The requests that begin a session or a run.
+const BEGINNINGS: [&str; 11] = [
+    "/v1/sessions",
+    "/v1/sessions/from-snapshot",
+    "/v1/runs",
+    "/v1/runs/{id}/follow-up",
+    "/v1/runs/{id}/branch",
+    "/v1/runs/{id}/again",
+    "/e2b/sandboxes",
+    "/e2b/v2/sandboxes",
+    "/jupyter/api/kernels",
+    "/openai/v1/containers",
+    "/openai/v1/chat/completions",
+];
+
+/// Passes a request on if its route or its header names something of another node, or if this one has no room for what it
+/// begins.
 pub(crate) async fn forward(
     State(service): State<Arc<Service>>,
     caller: Caller,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let named = if is_passed_on(request.headers()) {
-        None
+    let was_passed_on = is_passed_on(request.headers());
+    let node = if begins(&service, &request) {
+        begins_elsewhere(&service, request.headers()).await
     } else {
-        Named::read(&mut request).await
-    };
-    let node = match named {
-        Some(named) => named.node(&service).await,
-        None => Ok(None),
+        match Named::read(&mut request).await {
+            Some(named) => named.node(&service, was_passed_on).await,
+            None => Ok(None),
+        }
     };
     match node {
         Ok(None) => next.run(request).await,
@@ -66,6 +96,57 @@ pub(crate) async fn forward(
         }
         Err(problem) => problem.into_response(),
     }
+}
+
+/// Whether a request begins a session or a run, on any node. The handlers of two others ask for its place themselves:
+/// what they name decides first.
+fn begins(service: &Service, request: &Request) -> bool {
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map_or("", MatchedPath::as_str);
+    // Its sessions begin later: a node that is full may have room by then.
+    let is_connection = route == MCP && !request.headers().contains_key(MCP_CONNECTION);
+    request.method() == Method::POST
+        && (BEGINNINGS.contains(&route) || is_connection && service.admission.is_draining())
+}
+
+/// Memory of a session with the default options, and what this node has room for: nothing while it is drained.
+fn room_here(service: &Service) -> (u64, Option<NodeLoad>) {
+    let walls = service.engines.first().walls();
+    let memory = memory_at_first(walls, service.options.session.limits.memory_bytes);
+    let takes = !service.admission.is_draining();
+    (memory, takes.then(|| service.admission.load()))
+}
+
+/// Whether this node takes another session.
+pub(crate) fn has_room(service: &Service) -> bool {
+    let (memory, load) = room_here(service);
+    place(load, &[], memory) == Placement::Here
+}
+
+/// The node to which a new session goes, if it is another one.
+async fn placed_elsewhere(service: &Service) -> Result<Option<NodePlace>, Problem> {
+    // Nobody needs to be asked.
+    if has_room(service) {
+        return Ok(None);
+    }
+    let offers = Box::pin(service.runs.offers()).await?;
+    let (memory, load) = room_here(service);
+    Ok(match place(load, &offers, memory) {
+        Placement::Other(node) => Some(node.clone()),
+        // Refused here, with the reason.
+        Placement::Here | Placement::Nowhere => None,
+    })
+}
+
+/// The node to which the session goes that a request begins, if it is another one.
+pub(crate) async fn begins_elsewhere(
+    service: &Service,
+    headers: &HeaderMap,
+) -> Result<Option<NodePlace>, Problem> {
+    if is_passed_on(headers) {
+        return Ok(None);
+    }
+    placed_elsewhere(service).await
 }
 
 /// What a request names, if another node may have it.
@@ -105,16 +186,33 @@ impl Named {
         }
     }
 
-    /// The other node that has it.
-    async fn node(self, service: &Service) -> Result<Option<NodePlace>, Problem> {
+    /// The other node that has it, or is to have it.
+    async fn node(
+        self,
+        service: &Service,
+        was_passed_on: bool,
+    ) -> Result<Option<NodePlace>, Problem> {
         match self {
-            Self::Session(id) => node_of(service, &id).await,
-            Self::Run(id) => Box::pin(service.runs.driver_elsewhere(&id)).await,
+            Self::Session(id) => locate(service, &id, was_passed_on).await,
+            _ if was_passed_on => Ok(None),
+            Self::Run(id) => {
+                let driver = Box::pin(service.runs.driver_elsewhere(&id)).await?;
+                // A run that waits for a person begins again where the decision arrives.
+                if driver.is_none() && service.admission.is_draining() && !service.runs.drives(&id)
+                {
+                    return placed_elsewhere(service).await;
+                }
+                Ok(driver)
+            }
             // Those of a lost node are gone. Here they are not found, and their clients begin anew.
-            Self::Connection(id) => match node_of(service, &id).await {
-                Err(problem) if problem.code == Code::NodeLost => Ok(None),
-                found => found,
-            },
+            Self::Connection(id) => {
+                let Some((node, _)) = id.split_once('-').filter(|(node, _)| is_node_id(node))
+                else {
+                    return Ok(None);
+                };
+                let place = Box::pin(service.runs.find_node(node)).await?;
+                Ok(place.flatten())
+            }
         }
     }
 }
@@ -125,27 +223,80 @@ pub(crate) async fn elsewhere(
     headers: &HeaderMap,
     id: &str,
 ) -> Result<Option<NodePlace>, Problem> {
-    if is_passed_on(headers) {
-        return Ok(None);
-    }
-    node_of(service, id).await
+    locate(service, id, is_passed_on(headers)).await
 }
 
-/// Every id of a session begins with that of its node, on each wire: those of sandboxes, containers, kernels, notebooks
-/// and connections, too.
-pub(crate) async fn node_of(service: &Service, id: &str) -> Result<Option<NodePlace>, Problem> {
-    let node = id.split_once('-').map(|(node, _)| node);
-    let Some(node) = node.filter(|node| is_node_id(node)) else {
+/// The other node that has a session, by its id on any wire: those of sandboxes, containers, kernels and notebooks begin
+/// with the id of their node, too. A session that has left its node and that nobody has is taken over, here or on
+/// another node.
+pub(crate) async fn locate(
+    service: &Service,
+    id: &str,
+    was_passed_on: bool,
+) -> Result<Option<NodePlace>, Problem> {
+    let (Some((id, home)), Some(node)) = (session_id(id), service.runs.node()) else {
         return Ok(None);
     };
-    // A future that is larger than the rest.
-    match Box::pin(service.runs.find_node(node)).await? {
-        Some(Some(place)) => Ok(Some(place)),
-        Some(None) => Err(lost(
-            node,
-            "sessions that were hibernated can be used once it is started again; others are lost",
-        )),
-        None => Ok(None),
+    for _ in 0..ATTEMPTS {
+        wait_while_leaving(service, &id).await;
+        if service.sessions.has(&id) {
+            return Ok(None);
+        }
+        // Futures that are larger than the rest.
+        let found = Box::pin(node.find_session(&id, home)).await;
+        match found.map_err(|error| fault(error.into()))? {
+            SessionPlace::Unknown => return Ok(None),
+            SessionPlace::Lost(name) => return Err(lost(&name, SESSIONS_OF_LOST)),
+            SessionPlace::Home(place) => {
+                let is_elsewhere = place.name != node.name() && !was_passed_on;
+                return Ok(is_elsewhere.then_some(place));
+            }
+            SessionPlace::Moved(place) if place.name != node.name() => {
+                if was_passed_on {
+                    return Err(lost(&place.name, JUST_MOVED));
+                }
+                return Ok(Some(place));
+            }
+            SessionPlace::Moved(_) => {}
+            SessionPlace::Free if has_room(service) => {}
+            SessionPlace::Free => {
+                let other = if was_passed_on {
+                    None
+                } else {
+                    placed_elsewhere(service).await?
+                };
+                if other.is_some() {
+                    return Ok(other);
+                }
+                // It was admitted before, whatever the limits are now.
+                if service.admission.is_draining() {
+                    return Err(Problem::draining());
+                }
+            }
+        }
+        if Box::pin(service.adopt(&node, &id)).await? {
+            return Ok(None);
+        }
+        // Another node was faster, and has it now.
+    }
+    Err(lost(home, JUST_MOVED))
+}
+
+/// The id of a session in one form, and the id of the node that it names. That of a kernel has groups of digits.
+fn session_id(id: &str) -> Option<(String, &str)> {
+    let (node, rest) = id.split_once('-')?;
+    let id = if rest.contains('-') {
+        format!("{node}-{}", id.replace('-', ""))
+    } else {
+        id.to_owned()
+    };
+    is_node_id(node).then_some((id, node))
+}
+
+async fn wait_while_leaving(service: &Service, id: &str) {
+    let until = Instant::now() + LEAVES;
+    while service.sessions.is_leaving(id) && Instant::now() < until {
+        tokio::time::sleep(LEAVING_LOOK).await;
     }
 }
 

@@ -36,6 +36,9 @@ const EACH: Duration = Duration::from_secs(15);
 /// The sessions that are saved at once.
 const AT_ONCE: usize = 8;
 
+/// How often it is looked whether all have left.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// Why a session is lost.
 const NOT_IN_TIME: &str = "the service was stopped before it was saved";
 const CRASHED: &str = "the service ended without saving it";
@@ -45,9 +48,14 @@ const ELSEWHERE: &str = "its snapshot is in an object store, and the service has
 /// How the names of snapshots in the data directory end; those in an object store end in a hash.
 const FILE: &str = ".snapshot";
 
+/// Whether a snapshot with this name is in an object store.
+pub(crate) fn is_stored(name: &str) -> bool {
+    !name.ends_with(FILE)
+}
+
 /// What is known of a session besides its snapshot.
 #[derive(Debug, Serialize, Deserialize)]
-struct SessionRecord {
+pub(crate) struct SessionRecord {
     number: u64,
     /// In seconds since 1970.
     created: u64,
@@ -134,7 +142,7 @@ impl SessionEntry {
 }
 
 impl Service {
-    /// Saves all sessions for the next start. Cells may run until the deadline.
+    /// Saves all sessions for the next start, or for the other nodes of a cluster. Cells may run until the deadline.
     pub(crate) async fn hand_over_sessions(self: &Arc<Self>, cells: Instant) {
         let started = Instant::now();
         let entries = self.sessions.live(0);
@@ -148,10 +156,19 @@ impl Service {
         let slots = Arc::new(Semaphore::new(AT_ONCE));
         let mut saving = JoinSet::new();
         for entry in in_order(entries).await {
+            // Some of a node that is drained are on their way.
+            if !entry.begin_leaving() {
+                continue;
+            }
             let (service, slots) = (Arc::clone(self), Arc::clone(&slots));
             saving.spawn(async move { service.hand_over(&entry, &slots, cells).await });
         }
         let saved = saving.join_all().await;
+        while Instant::now() < cells + SAVE_TIME
+            && self.sessions.live(0).iter().any(|entry| entry.is_leaving())
+        {
+            tokio::time::sleep(LOOK).await;
+        }
         let hibernated = saved.iter().filter(|saved| **saved).count();
         let lost = saved.len() - hibernated;
         let seconds = started.elapsed().as_secs_f64();
@@ -163,10 +180,15 @@ impl Service {
         );
     }
 
-    /// Saves one session; whether that succeeded.
-    async fn hand_over(&self, entry: &SessionEntry, slots: &Semaphore, cells: Instant) -> bool {
-        let in_time =
-            tokio::time::timeout_at((cells + SAVE_TIME).into(), self.save(entry, slots, cells));
+    /// Saves one session, and gives it to the cluster, if there is one; whether it is saved.
+    pub(crate) async fn hand_over(
+        &self,
+        entry: &SessionEntry,
+        slots: &Semaphore,
+        cells: Instant,
+    ) -> bool {
+        let until = cells + SAVE_TIME;
+        let in_time = tokio::time::timeout_at(until.into(), self.save(entry, slots, cells));
         let kept = match in_time.await {
             Ok(Ok(detached)) => Ok(detached),
             Ok(Err(error)) => Err((reason(&error), error.to_string())),
@@ -174,8 +196,15 @@ impl Service {
         };
         let why = match kept {
             Ok(detached) => match self.keep(entry, detached).await {
-                Ok(()) => {
+                Ok(kept) => {
+                    let is_given = self.give(&kept, until).await;
                     entry.leave();
+                    if is_given {
+                        self.sessions.forget(entry);
+                        if let Some(kernel) = self.kernels.find(&entry.id) {
+                            kernel.over.cancel();
+                        }
+                    }
                     return true;
                 }
                 Err(error) => {
@@ -193,6 +222,7 @@ impl Service {
             }
         };
         entry.lose(why);
+        entry.stay();
         false
     }
 
@@ -248,7 +278,7 @@ impl Service {
         &self,
         entry: &SessionEntry,
         detached: DetachedSession,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    ) -> Result<KeptSession, Box<dyn std::error::Error + Send + Sync>> {
         let directory = self.hibernated.clone();
         spawn_blocking(move || std::fs::File::open(directory)?.sync_all()).await??;
         let name = match detached.snapshot {
@@ -259,7 +289,8 @@ impl Service {
             }
         };
         let kept = entry.to_kept(Saved::Snapshot(name), detached.lost);
-        Ok(self.tenants.keep_session(&kept).await?)
+        self.tenants.keep_session(&kept).await?;
+        Ok(kept)
     }
 
     /// Leaves the keys of executed requests to the next start: a client that lost a response repeats its request there.
@@ -280,6 +311,10 @@ impl Service {
     ) -> Result<(), ServerError> {
         self.idempotency
             .take_over(self.tenants.request_keys().await?);
+        let node = self.runs.node();
+        if let Some(node) = &node {
+            node.release_sessions().await?;
+        }
         let kept = self.tenants.kept_sessions().await?;
         let parsed = kept.into_iter().map(|kept| {
             let record = serde_json::from_str::<SessionRecord>(&kept.record).ok();
@@ -288,16 +323,26 @@ impl Service {
         let mut parsed: Vec<_> = parsed.collect();
         parsed.sort_by_key(|(_, record)| record.as_ref().map(|record| record.number));
         let mut files = HashSet::new();
+        let until = Instant::now() + SAVE_TIME;
         let (mut found, mut lost) = (0_u64, 0_u64);
         for (kept, record) in parsed {
             if let Saved::Snapshot(name) = &kept.saved {
                 files.insert(name.clone());
+            }
+            // The service before this one could not give it to the cluster, or had none.
+            if node.is_some() && matches!(&kept.saved, Saved::Snapshot(name) if is_stored(name)) {
+                let is_given = self.give(&kept, until).await;
+                *(if is_given { &mut found } else { &mut lost }) += 1;
+                continue;
             }
             let restored = self.take_over(kept, record).await?;
             *(if restored { &mut found } else { &mut lost }) += 1;
         }
         remove_others(&self.hibernated, &files);
         if let Some(stored) = stored {
+            if let Some(node) = &node {
+                files.extend(node.moved_snapshots().await?);
+            }
             stored.keep_only(&files).await?;
         }
         self.metrics.taken_over(found, lost);
@@ -312,7 +357,7 @@ impl Service {
     }
 
     /// Lists one session; whether it can be woken.
-    async fn take_over(
+    pub(crate) async fn take_over(
         &self,
         kept: KeptSession,
         record: Option<SessionRecord>,

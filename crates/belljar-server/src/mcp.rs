@@ -121,6 +121,13 @@ impl Mcp {
         Ok(Arc::clone(opened))
     }
 
+    /// Ends what all keys have open.
+    pub(crate) fn end_all(&self) {
+        for opened in lock(&self.0).values() {
+            opened.stop.cancel();
+        }
+    }
+
     /// Forgets what a key had open, if nobody uses it.
     fn forget_unused(&self, key: &str, opened: &Arc<Opened>) -> bool {
         let mut all = lock(&self.0);

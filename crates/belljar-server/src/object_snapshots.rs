@@ -25,38 +25,60 @@ pub(crate) async fn claim(objects: &Objects, owner: &str) -> Result<(), ServerEr
     }
 }
 
-/// Snapshots of the sessions of one node.
+/// Snapshots of sessions: all that other nodes have stored can be read, too.
 #[derive(Clone, Debug)]
-pub(crate) struct ObjectSnapshots(Objects);
+pub(crate) struct ObjectSnapshots {
+    all: Objects,
+    node: String,
+}
 
 impl ObjectSnapshots {
     pub(crate) fn new(objects: &Objects, node: &str) -> Arc<Self> {
-        Arc::new(Self(objects.below("sessions").below(node)))
+        Arc::new(Self {
+            all: objects.below("sessions"),
+            node: node.to_owned(),
+        })
     }
 
-    /// Removes those that belong to no session: of a service that was killed.
+    /// Removes those of this node that belong to no session: of a service that was killed.
     pub(crate) async fn keep_only(&self, names: &HashSet<String>) -> Result<(), Error> {
+        let names: HashSet<String> = names.iter().map(|name| self.full(name)).collect();
         let mut others = Vec::new();
         let see = |name: &str, _| {
-            if !names.contains(name) {
-                others.push(name.to_owned());
+            let name = self.full(name);
+            if !names.contains(&name) {
+                others.push(name);
             }
         };
-        self.0.list(see).await?;
+        self.all.below(&self.node).list(see).await?;
         for name in others {
-            self.0.remove(&name).await?;
+            self.all.remove(&name).await?;
         }
         Ok(())
     }
+
+    fn full(&self, name: &str) -> String {
+        full_name(name, &self.node)
+    }
 }
 
-/// A name that tells what the contents must be: `RANDOM-BYTES-HASH`.
-fn new_name(random: &str, digest: &FileDigest) -> String {
-    format!("{random}-{}-{}", digest.bytes, digest.hash)
+/// The name of a snapshot with that of the node that has stored it, which earlier versions left out.
+pub(crate) fn full_name(name: &str, node: &str) -> String {
+    if name.contains('/') {
+        name.to_owned()
+    } else {
+        format!("{node}/{name}")
+    }
+}
+
+/// A name that tells what the contents must be: `NODE/RANDOM-BYTES-HASH`.
+fn new_name(node: &str, random: &str, digest: &FileDigest) -> String {
+    format!("{node}/{random}-{}-{}", digest.bytes, digest.hash)
 }
 
 fn digest_of(name: &str) -> io::Result<FileDigest> {
     let digest = || {
+        let name = name.rsplit('/').next()?;
         let (_, digest) = name.split_once('-')?;
         let (bytes, hash) = digest.split_once('-')?;
         Some(FileDigest {
@@ -76,16 +98,16 @@ impl SnapshotStore for ObjectSnapshots {
     fn put<'a>(&'a self, file: &'a Path) -> StoreFuture<'a, String> {
         Box::pin(async move {
             let random = random_hex(16)?;
-            let digest = self.0.put_file(file, |digest| new_name(&random, digest));
-            let digest = digest.await.map_err(passed_on)?;
-            Ok(new_name(&random, &digest))
+            let name = |digest: &FileDigest| new_name(&self.node, &random, digest);
+            let digest = self.all.put_file(file, name).await.map_err(passed_on)?;
+            Ok(name(&digest))
         })
     }
 
     fn get<'a>(&'a self, name: &'a str, directory: &'a Path) -> StoreFuture<'a, File> {
         Box::pin(async move {
             let known = digest_of(name)?;
-            let fetched = self.0.get_file(name, &known, directory).await;
+            let fetched = self.all.get_file(&self.full(name), &known, directory).await;
             match fetched.map_err(passed_on)? {
                 FetchedObject::File(file) => Ok(file),
                 FetchedObject::Missing => Err(io::ErrorKind::NotFound.into()),
@@ -96,12 +118,15 @@ impl SnapshotStore for ObjectSnapshots {
 
     fn size<'a>(&'a self, name: &'a str) -> StoreFuture<'a, u64> {
         Box::pin(async move {
-            let size = self.0.size(name).await.map_err(passed_on)?;
+            let size = self.all.size(&self.full(name)).await.map_err(passed_on)?;
             size.ok_or_else(|| io::ErrorKind::NotFound.into())
         })
     }
 
     fn remove<'a>(&'a self, name: &'a str) -> StoreFuture<'a, ()> {
-        Box::pin(async move { self.0.remove(name).await.map_err(passed_on) })
+        Box::pin(async move {
+            let removed = self.all.remove(&self.full(name)).await;
+            removed.map_err(passed_on)
+        })
     }
 }

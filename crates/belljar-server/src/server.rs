@@ -188,6 +188,7 @@ impl Server {
         let served = async {
             stop.await;
             self.service.drain();
+            Box::pin(self.service.runs.announce_end()).await;
             let deadline = Instant::now() + self.service.options.drain;
             let cells = async {
                 while self.service.admission.totals().1 > 0 && Instant::now() < deadline {
@@ -197,6 +198,8 @@ impl Server {
             let runs = self.service.runs.leave(deadline);
             let sessions = Box::pin(self.service.hand_over_sessions(deadline));
             tokio::join!(cells, runs, sessions);
+            let (_, left) = self.service.sessions.made_and_hibernated();
+            Box::pin(self.service.runs.leave_cluster(left)).await;
             self.service.sessions.end_all();
             self.service.over.cancel();
             token.cancel();
@@ -212,6 +215,7 @@ impl Server {
         tokio::select! {
             () = served => {}
             () = keeping => {}
+            () = Box::pin(self.service.take_part()) => {}
         }
         Box::pin(self.service.keep_accounts()).await;
         Box::pin(self.tell("service_drained")).await;
@@ -265,7 +269,7 @@ fn admin_router(service: &Arc<Service>, hosts: Hosts) -> Router {
 }
 
 async fn health(State(service): State<Arc<Service>>) -> impl IntoResponse {
-    if service.is_draining() {
+    if service.is_draining() || service.admission.is_draining() {
         (axum::http::StatusCode::SERVICE_UNAVAILABLE, "draining\n")
     } else if !service.runs.may_act() {
         (axum::http::StatusCode::SERVICE_UNAVAILABLE, "no database\n")

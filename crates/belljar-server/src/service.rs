@@ -1,5 +1,6 @@
 //! What all handlers share.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use axum::http::request::Parts;
 use belljar_journal::Membership;
 use belljar_sandbox::protocol::SetBy;
 use belljar_sandbox::{Engine, EngineSet, SessionOptions};
+use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::accounts::today;
@@ -29,6 +31,9 @@ use crate::sandbox_tokens::SandboxTokens;
 use crate::sessions::{SessionEntry, Sessions};
 use crate::start_queue::StartQueue;
 use crate::tenants::{KeyInfo, Scope, TenantName, Tenants, TenantsError};
+
+/// The sessions that leave a node at once while it is drained.
+const LEAVING_AT_ONCE: usize = 8;
 
 /// One node's service.
 #[derive(Debug)]
@@ -59,6 +64,10 @@ pub(crate) struct Service {
     pub(crate) spool: PathBuf,
     /// Where hibernated sessions are.
     pub(crate) hibernated: PathBuf,
+    /// Sessions of other nodes that this one has taken over. Held while it takes one over: that is done once.
+    pub(crate) adopted: Mutex<HashSet<String>>,
+    /// For sessions that leave this node while it is drained. Requests for them wait.
+    pub(crate) leaving: Arc<Semaphore>,
     draining: AtomicBool,
     /// Cancelled when nothing is running any more.
     pub(crate) over: CancellationToken,
@@ -105,6 +114,8 @@ impl Service {
             demo,
             spool: spool(data),
             hibernated: hibernated(data),
+            adopted: Mutex::default(),
+            leaving: Arc::new(Semaphore::new(LEAVING_AT_ONCE)),
             draining: AtomicBool::new(false),
             over: CancellationToken::new(),
             last_act: AtomicI64::new(0),

@@ -49,6 +49,8 @@ pub(crate) struct SessionEntry {
     running: AtomicUsize,
     /// Whether it is about to hibernate, at the end of its lease.
     falls_asleep: AtomicBool,
+    /// Whether it is about to leave this node, or the service.
+    leaves: AtomicBool,
     pub(crate) commands: CommandBook,
     pub(crate) uploads: UploadBook,
     /// Watched directories whose changes a client asks for, by id.
@@ -207,7 +209,21 @@ impl SessionEntry {
         *lock(&self.live) = Live::Ended(Some(why.to_owned()));
     }
 
-    /// It was saved for the next start.
+    /// Marks it as about to leave; false if it is already.
+    pub(crate) fn begin_leaving(&self) -> bool {
+        !self.leaves.swap(true, Ordering::AcqRel)
+    }
+
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.leaves.load(Ordering::Acquire)
+    }
+
+    /// It does not leave after all.
+    pub(crate) fn stay(&self) {
+        self.leaves.store(false, Ordering::Release);
+    }
+
+    /// It was saved for the next start, or for other nodes.
     pub(crate) fn leave(&self) {
         let _left = self.take(Live::Left);
     }
@@ -248,6 +264,7 @@ impl SessionEntry {
             last_cell: AtomicU32::new(new.cells),
             running: AtomicUsize::new(0),
             falls_asleep: AtomicBool::new(false),
+            leaves: AtomicBool::new(false),
             commands: CommandBook::default(),
             uploads: UploadBook::default(),
             watchers: Mutex::default(),
@@ -291,6 +308,12 @@ impl SessionEntry {
 
     pub(crate) fn is_busy(&self) -> bool {
         self.running.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether a cell or a command runs.
+    pub(crate) fn works(&self) -> bool {
+        let runs = |session: Arc<Session>| session.commands().iter().any(|one| one.end().is_none());
+        self.is_busy() || self.any_session().is_ok_and(runs)
     }
 }
 
@@ -433,6 +456,33 @@ impl Sessions {
             of_tenant.remove(&entry.number);
         }
         Ok(entry)
+    }
+
+    /// Takes a session out of the list that another node will have.
+    pub(crate) fn forget(&self, entry: &SessionEntry) {
+        let mut known = lock(&self.known);
+        known.by_id.remove(&entry.id);
+        if let Some(of_tenant) = known.by_tenant.get_mut(&entry.tenant) {
+            of_tenant.remove(&entry.number);
+        }
+    }
+
+    /// Whether a session is listed, also one that has ended.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        lock(&self.known).by_id.contains_key(id)
+    }
+
+    /// Whether a session is not there any more. A kernel that has lost its session gets another one.
+    pub(crate) fn has_ended(&self, id: &str) -> bool {
+        let entry = lock(&self.known).by_id.get(id).cloned();
+        entry.is_none_or(|entry| !entry.is_live() && entry.label().kernel.is_none())
+    }
+
+    /// Whether a session is about to leave.
+    pub(crate) fn is_leaving(&self, id: &str) -> bool {
+        let known = lock(&self.known);
+        let entry = known.by_id.get(id);
+        entry.is_some_and(|entry| entry.is_leaving())
     }
 
     /// Sessions of a tenant that were made after one and match the filter, the oldest first.

@@ -1,44 +1,120 @@
-//! `belljar cluster`: the nodes of a cluster and their runs.
+//! `belljar cluster`: the nodes of a cluster, their runs and sessions.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
+use anyhow::bail;
 use belljar_journal::{ClusterStatus, NodeStatus};
 use clap::Subcommand;
 
 use crate::{show, table};
 
+/// How often `--wait` looks, besides the second that each look takes.
+const LOOK: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClusterCommand {
-    /// Show live nodes, whether they beat, and how many runs each drives
+    /// Show live nodes with their states, runs and sessions
     Status {
         /// PostgreSQL database of the cluster
         #[arg(long, value_name = "ADDRESS")]
         database: String,
     },
+    /// Empty a node: others continue its runs and sessions
+    Drain {
+        /// Id or address of the node, as `belljar cluster status` prints it
+        node: String,
+        /// PostgreSQL database of the cluster
+        #[arg(long, value_name = "ADDRESS")]
+        database: String,
+        /// Wait until the node has no runs and no sessions
+        #[arg(long)]
+        wait: bool,
+    },
 }
 
 pub(crate) async fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
-    let ClusterCommand::Status { database } = command;
-    let status = ClusterStatus::read(&database).await?;
-    table::print(
-        &["node", "address", "since", "beats", "runs"],
-        &[false, false, false, false, true],
-        status.nodes.into_iter().map(row),
-    )?;
-    show::note(&format!(
-        "[runs without a node: {} ready, {} waiting for approval, {} stuck, {} of dead nodes]",
-        status.ready, status.waiting, status.stuck, status.orphaned
-    ));
+    match command {
+        ClusterCommand::Status { database } => status(&database).await?,
+        ClusterCommand::Drain {
+            node,
+            database,
+            wait,
+        } => drain(&node, &database, wait).await?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn row(node: NodeStatus) -> [String; 5] {
-    let beats = if node.is_beating { "yes" } else { "no" };
+async fn status(database: &str) -> anyhow::Result<()> {
+    let status = ClusterStatus::read(database).await?;
+    table::print(
+        &["node", "address", "since", "state", "runs", "sessions"],
+        &[false, false, false, false, true, true],
+        status.nodes.into_iter().map(row),
+    )?;
+    show::note(&format!(
+        "[runs without a node: {} ready, {} waiting for approval, {} stuck, {} of dead nodes; sessions without a node: {}]",
+        status.ready, status.waiting, status.stuck, status.orphaned, status.free_sessions
+    ));
+    Ok(())
+}
+
+fn row(node: NodeStatus) -> [String; 6] {
+    let state = if !node.is_beating {
+        "silent"
+    } else if node.is_drained() {
+        "drained"
+    } else if node.is_draining {
+        "draining"
+    } else {
+        "beats"
+    };
     [
         node.place.name,
         node.place.address,
         table::time(node.started),
-        beats.to_owned(),
+        state.to_owned(),
         node.runs.to_string(),
+        node.sessions
+            .map_or_else(String::new, |count| count.to_string()),
     ]
+}
+
+async fn drain(node: &str, database: &str, wait: bool) -> anyhow::Result<()> {
+    let drained = ClusterStatus::drain(database, node).await?;
+    let Some(name) = drained.first() else {
+        bail!(
+            "no live node has the id or address `{}`\nhint: list nodes with `belljar cluster status`",
+            node.escape_debug()
+        );
+    };
+    if !wait {
+        show::note(&format!("[node {name} is draining]"));
+        return Ok(());
+    }
+    let mut told = None;
+    loop {
+        let status = ClusterStatus::read(database).await?;
+        let mut nodes = status.nodes.into_iter();
+        let Some(status) = nodes.find(|status| status.place.name == *name) else {
+            bail!("node `{name}` ended before it was drained");
+        };
+        if status.is_drained() {
+            show::note(&format!("[node {name} is drained]"));
+            return Ok(());
+        }
+        if !status.is_draining {
+            bail!("node `{name}` was started again before it was drained");
+        }
+        let left = (status.runs, status.sessions);
+        if told != Some(left) {
+            told = Some(left);
+            let sessions = status.sessions.unwrap_or_default();
+            show::note(&format!(
+                "[node {name} is draining: {} runs and {sessions} sessions left]",
+                status.runs
+            ));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
 }

@@ -143,7 +143,7 @@ enum Command {
     /// List tenants, set their quotas, show the audit log
     #[command(subcommand)]
     Tenants(tenants_command::TenantsCommand),
-    /// Show the nodes of a cluster
+    /// Show and drain the nodes of a cluster
     #[command(subcommand)]
     Cluster(cluster_command::ClusterCommand),
     /// Create, extend, list, show and remove environments (Python and packages of sessions)

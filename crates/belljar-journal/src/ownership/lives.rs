@@ -92,6 +92,12 @@ impl Watch {
         self.seen = seen;
         silent
     }
+
+    /// Whether a life has beaten not long ago, as far as this node has seen.
+    pub(super) fn is_beating(&self, life: i64, now: Instant) -> bool {
+        let since = self.seen.get(&life).map(|seen| seen.since);
+        since.is_some_and(|since| now.saturating_duration_since(since) < self.lease / 2)
+    }
 }
 
 #[cfg(test)]
@@ -131,6 +137,18 @@ mod tests {
             let silent = watch.see(now, now, [(1, 7), (2, i64::from(step / 10))]);
             let expected: &[_] = if step < 100 { &[] } else { &[(1, 7)] };
             assert_eq!(silent, expected, "after {step} tenths");
+        }
+    }
+
+    #[test]
+    fn a_life_is_beating_for_half_a_lease_after_its_last_beat() {
+        let begin = Instant::now();
+        let mut watch = Watch::new(LEASE);
+        for step in 0..=10 {
+            let now = second(begin, f64::from(step));
+            watch.see(now, now, [(1, i64::from(step.min(3)))]);
+            assert_eq!(watch.is_beating(1, now), step < 8, "{step}");
+            assert!(!watch.is_beating(2, now));
         }
     }
 

@@ -6,9 +6,12 @@
 //! refused by the statement that would write it.
 
 mod lives;
+mod load;
 mod membership;
+mod offers;
 mod orphans;
 mod run;
+mod sessions;
 mod single;
 mod status;
 
@@ -24,8 +27,11 @@ use crate::journal::check_sizes;
 use crate::postgres::{Connections, Postgres, Taken, fault, run_id, unsigned, within};
 use crate::{AppendError, Error, Journal, NewEvent, RunId};
 use lives::{Lease, Watch};
+pub use load::NodeLoad;
 pub use membership::Membership;
+pub use offers::NodeOffer;
 pub use run::{OwnedRun, RunState};
+pub use sessions::{MovedSession, SessionPlace};
 pub use single::{NodePlace, RunClaim, RunPlace};
 pub use status::{ClusterStatus, NodeStatus};
 
@@ -46,13 +52,16 @@ const MOST_DROPPED: usize = 10_000;
 const FORGET: &str = "DELETE FROM belljar.lives l WHERE dead AND died < now() - interval '1 day' \
     AND NOT EXISTS (SELECT FROM belljar.runs r WHERE r.life = l.life AND r.state = 'driven')";
 
-const JOIN: &str = "INSERT INTO belljar.lives (node, address) VALUES ($1, $2) RETURNING life";
+const JOIN: &str =
+    "INSERT INTO belljar.lives (node, address, draining) VALUES ($1, $2, $3) RETURNING life";
 
-/// One row: whether this life still is one, and the others with their beats. With the name, since a database that was
-/// restored or failed over may have given the number to another node.
+/// One row: whether this life still is one and whether it is draining, and the others with their beats. With the name,
+/// since a database that was restored or failed over may have given the number to another node. The row of the life is
+/// written anyway, so its load costs nothing.
 const BEAT: &str = "WITH mine AS ( \
-        UPDATE belljar.lives SET beat = beat + 1 WHERE life = $1 AND node = $2 AND NOT dead RETURNING life) \
-    SELECT EXISTS (SELECT FROM mine), \
+        UPDATE belljar.lives SET beat = beat + 1, sessions = $3, session_limit = $4, free_memory = $5 \
+        WHERE life = $1 AND node = $2 AND NOT dead RETURNING draining) \
+    SELECT (SELECT draining FROM mine), \
         coalesce(array_agg(life), '{}'), coalesce(array_agg(beat), '{}') \
     FROM belljar.lives WHERE NOT dead AND life <> $1";
 
@@ -60,8 +69,11 @@ const BEAT: &str = "WITH mine AS ( \
 const DECLARE_DEAD: &str = "UPDATE belljar.lives SET dead = true, died = now() \
     WHERE life = $1 AND beat = $2 AND NOT dead";
 
-const LEAVE: &str =
-    "UPDATE belljar.lives SET dead = true, died = now() WHERE life = $1 AND NOT dead";
+/// With what is lost with this node, until it is started again.
+const LEAVE: &str = "UPDATE belljar.lives SET dead = true, died = now(), sessions = $2 \
+    WHERE life = $1 AND NOT dead";
+
+const DRAIN: &str = "UPDATE belljar.lives SET draining = true WHERE life = $1 AND NOT dead";
 
 /// Runs that this life has in the table and not in its hands: the answer to a claim was lost, or
 /// their drivers have ended without giving them up.
@@ -129,6 +141,9 @@ struct Inner {
     postgres: Postgres,
     journal: Journal,
     lease: Mutex<Lease>,
+    /// What this node has seen of the others.
+    watch: Mutex<Watch>,
+    standing: Mutex<Standing>,
     /// The runs in the hands of this life, with the epochs of their claims.
     owned: Mutex<HashMap<RunId, i64>>,
     /// Over all lives of this node.
@@ -139,36 +154,48 @@ struct Inner {
     patience: Duration,
 }
 
+/// What a beat tells the others of this node, and what it learns of itself. Another life of the node begins with it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Standing {
+    load: Option<NodeLoad>,
+    is_draining: bool,
+}
+
 impl Node {
     /// Joins the cluster whose journal is in this database, and begins to beat.
     pub async fn join(database: &str, options: NodeOptions) -> Result<Self, Error> {
         check(&options)?;
         let postgres = Postgres::connect(database).await?;
         let journal = Journal::new(Arc::new(postgres.clone()));
-        Self::live(postgres, journal, Arc::default(), options).await
+        let (dropped, standing) = (Arc::default(), Standing::default());
+        Self::live(postgres, journal, dropped, standing, options).await
     }
 
     /// Begins another life, with the connections and the journal of this one.
     async fn join_again(&self, options: NodeOptions) -> Result<Self, Error> {
         let (postgres, journal) = (self.0.postgres.clone(), self.0.journal.clone());
-        Self::live(postgres, journal, Arc::clone(&self.0.dropped), options).await
+        let (dropped, standing) = (Arc::clone(&self.0.dropped), *self.0.standing());
+        Self::live(postgres, journal, dropped, standing, options).await
     }
 
     async fn live(
         postgres: Postgres,
         journal: Journal,
         dropped: Arc<Mutex<Dropped>>,
+        standing: Standing,
         options: NodeOptions,
     ) -> Result<Self, Error> {
         // Its own: a beat must not wait behind the rest.
         let connections = postgres.connections().apart(1);
-        let begun = begin(&connections, &options).await;
+        let begun = begin(&connections, &options, standing.is_draining).await;
         let (life, sent) = begun.map_err(|error| fault(&connections, error))?;
         let node = Self(Arc::new(Inner {
             life,
             journal,
             postgres,
             lease: Mutex::new(Lease::new(options.lease, sent)),
+            watch: Mutex::new(Watch::new(options.lease)),
+            standing: Mutex::new(standing),
             owned: Mutex::default(),
             dropped,
             claiming: tokio::sync::Mutex::default(),
@@ -225,11 +252,16 @@ impl Node {
     }
 
     /// Claims up to `limit` runs: those of dead lives first, then those that are ready, one of each
-    /// tenant after another.
+    /// tenant after another. A node that is draining gets only those that it has dropped.
     pub async fn claim(&self, limit: usize) -> Result<Vec<OwnedRun>, Error> {
         let _one = self.0.claiming.lock().await;
         let mut claimed = Vec::new();
-        for statement in [CLAIM_LOST, CLAIM_DEAD, CLAIM_READY] {
+        let statements: &[_] = if self.is_draining() {
+            &[CLAIM_LOST]
+        } else {
+            &[CLAIM_LOST, CLAIM_DEAD, CLAIM_READY]
+        };
+        for &statement in statements {
             if self.is_over() {
                 return Err(Error::LifeOver);
             }
@@ -257,10 +289,22 @@ impl Node {
         Ok(run)
     }
 
-    /// Ends this life. Other nodes take over its runs at once.
+    /// Marks this life as draining, as an operator does: other nodes give it nothing more.
+    pub async fn drain(&self) -> Result<(), Error> {
+        self.0.standing().is_draining = true;
+        let drained = self.0.execute(sqlx::query(DRAIN).bind(self.0.life)).await;
+        drained
+            .map(drop)
+            .map_err(|error| self.0.postgres.fault(error))
+    }
+
+    /// Ends this life. Other nodes take over its runs at once. The sessions of the last report are lost with it, until the
+    /// node is started again.
     pub async fn leave(self) -> Result<(), Error> {
         self.0.lease().end();
-        let left = self.0.execute(sqlx::query(LEAVE).bind(self.0.life)).await;
+        let [sessions, ..] = NodeLoad::columns(self.0.standing().load);
+        let leave = sqlx::query(LEAVE).bind(self.0.life).bind(sessions);
+        let left = self.0.execute(leave).await;
         left.map_err(|error| self.0.postgres.fault(error)).map(drop)
     }
 }
@@ -288,6 +332,14 @@ impl Dropped {
 impl Inner {
     fn lease(&self) -> MutexGuard<'_, Lease> {
         self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn standing(&self) -> MutexGuard<'_, Standing> {
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn owned(&self) -> MutexGuard<'_, HashMap<RunId, i64>> {
@@ -370,12 +422,19 @@ fn check_first(tenant: &str, events: &[NewEvent]) -> Result<(), AppendError> {
 }
 
 /// A new life, and when it was asked for.
-async fn begin(connections: &Connections, options: &NodeOptions) -> sqlx::Result<(i64, Instant)> {
+async fn begin(
+    connections: &Connections,
+    options: &NodeOptions,
+    is_draining: bool,
+) -> sqlx::Result<(i64, Instant)> {
     let mut connection = connections.take().await?;
     let work = async {
         sqlx::query(FORGET).execute(&mut *connection).await?;
         let sent = Instant::now();
-        let join = sqlx::query(JOIN).bind(&options.name).bind(&options.address);
+        let join = sqlx::query(JOIN)
+            .bind(&options.name)
+            .bind(&options.address)
+            .bind(is_draining);
         let row = join.fetch_one(&mut *connection).await?;
         Ok((row.try_get(0)?, sent))
     };
@@ -385,7 +444,6 @@ async fn begin(connections: &Connections, options: &NodeOptions) -> sqlx::Result
 
 /// Beats, and declares those dead who don't, until the node is gone or its life is over.
 async fn beat(node: Weak<Inner>, connections: Connections, lease: Duration) {
-    let mut watch = Watch::new(lease);
     let mut ticks = tokio::time::interval(lease / 20);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -400,15 +458,17 @@ async fn beat(node: Weak<Inner>, connections: Connections, lease: Duration) {
             continue;
         };
         let asked = Instant::now();
-        let Ok((is_alive, others)) = beat_once(connection, &node, lease).await else {
+        let Ok((is_draining, others)) = beat_once(connection, &node, lease).await else {
             continue;
         };
-        if !is_alive {
+        let Some(is_draining) = is_draining else {
             node.lease().end();
             return;
-        }
+        };
         node.lease().renew(asked);
-        for (life, beat) in watch.see(asked, Instant::now(), others) {
+        node.standing().is_draining = is_draining;
+        let silent = node.watch().see(asked, Instant::now(), others);
+        for (life, beat) in silent {
             // Whoever comes second changes nothing.
             let declare = sqlx::query(DECLARE_DEAD).bind(life).bind(beat);
             let _ = within(lease / 4, node.execute(declare)).await;
@@ -416,12 +476,20 @@ async fn beat(node: Weak<Inner>, connections: Connections, lease: Duration) {
     }
 }
 
+/// Whether this life is draining, unless it is over, and the beats of the others.
 async fn beat_once(
     mut connection: Taken,
     node: &Inner,
     patience: Duration,
-) -> sqlx::Result<(bool, Vec<(i64, i64)>)> {
-    let beat = sqlx::query(BEAT).bind(node.life).bind(&node.name);
+) -> sqlx::Result<(Option<bool>, Vec<(i64, i64)>)> {
+    let load = node.standing().load;
+    let [sessions, session_limit, free_memory] = NodeLoad::columns(load);
+    let beat = sqlx::query(BEAT)
+        .bind(node.life)
+        .bind(&node.name)
+        .bind(sessions)
+        .bind(session_limit)
+        .bind(free_memory);
     let row = within(patience, beat.fetch_one(&mut *connection)).await;
     let row = connection.finish(row)?;
     let (lives, beats): (Vec<i64>, Vec<i64>) = (row.try_get(1)?, row.try_get(2)?);

@@ -27,9 +27,12 @@ const PLACE: &str = "SELECT r.node, l.life, l.node, l.address FROM belljar.runs 
 const FIND: &str = "SELECT life, node, address FROM belljar.lives WHERE node = $1 AND NOT dead \
     ORDER BY life DESC LIMIT 1";
 
-/// For each other node its life, or the last one of a node that is dead.
-const OTHERS: &str = "SELECT DISTINCT ON (node) life, node, address, dead FROM belljar.lives WHERE node <> $1 \
-    ORDER BY node, dead, life DESC";
+/// For each other node its life, or the last one of a node that is dead. Nothing is missing with a node that has left
+/// without sessions.
+const OTHERS: &str = "SELECT life, node, address, dead FROM ( \
+        SELECT DISTINCT ON (node) life, node, address, dead, sessions FROM belljar.lives WHERE node <> $1 \
+        ORDER BY node, dead, life DESC) last \
+    WHERE NOT dead OR sessions IS DISTINCT FROM 0 ORDER BY node";
 
 /// A node that lives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,7 +170,7 @@ impl Node {
             .map_err(|error| self.0.postgres.fault(error))
     }
 
-    /// The other nodes by name: those that live with their place, and those that died not long ago.
+    /// The other nodes by name: those that live with their place, and those that died not long ago with sessions.
     pub async fn others(&self) -> Result<BTreeMap<String, Option<NodePlace>>, Error> {
         let rows = self.0.fetch(sqlx::query(OTHERS).bind(self.name())).await;
         let others = rows.and_then(|rows| {

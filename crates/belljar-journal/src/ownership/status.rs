@@ -17,8 +17,14 @@ const WATCHED: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 const NODES: &str = "SELECT l.life, l.node, l.address, l.beat, extract(epoch FROM l.started)::bigint, \
-        (SELECT count(*) FROM belljar.runs r WHERE r.life = l.life) \
+        (SELECT count(*) FROM belljar.runs r WHERE r.life = l.life), l.sessions, l.draining \
     FROM belljar.lives l WHERE NOT l.dead ORDER BY l.life";
+
+const FREE_SESSIONS: &str = "SELECT count(*) FROM belljar.moved_sessions WHERE node IS NULL";
+
+/// By name or address.
+const DRAIN: &str = "UPDATE belljar.lives SET draining = true WHERE NOT dead AND (node = $1 OR address = $1) \
+    RETURNING node";
 
 const RUNS: &str = "SELECT count(*) FILTER (WHERE r.state = 'ready'), \
         count(*) FILTER (WHERE r.state = 'waits'), count(*) FILTER (WHERE r.state = 'stuck'), \
@@ -36,6 +42,17 @@ pub struct NodeStatus {
     pub is_beating: bool,
     /// How many runs it drives.
     pub runs: u64,
+    /// How many sessions it has, if it has reported.
+    pub sessions: Option<u64>,
+    /// Whether it takes no more of either.
+    pub is_draining: bool,
+}
+
+impl NodeStatus {
+    /// Whether it is draining and has nothing left.
+    pub fn is_drained(&self) -> bool {
+        self.is_draining && self.runs == 0 && self.sessions == Some(0)
+    }
 }
 
 /// The nodes of a cluster, and how many runs no node drives.
@@ -51,6 +68,8 @@ pub struct ClusterStatus {
     pub stuck: u64,
     /// Runs of dead nodes that no other has claimed yet.
     pub orphaned: u64,
+    /// Hibernated sessions that any node may take.
+    pub free_sessions: u64,
 }
 
 impl ClusterStatus {
@@ -60,14 +79,31 @@ impl ClusterStatus {
         let status = watch(&connections).await;
         status.map_err(|error| fault(&connections, error))
     }
+
+    /// Marks the life of the node with this name or address as draining. Returns the names of the nodes: none if no such
+    /// node lives.
+    pub async fn drain(database: &str, node: &str) -> Result<Vec<String>, Error> {
+        let connections = Connections::open(database, 1)?;
+        let drain = sqlx::query(DRAIN).bind(node);
+        let drained = rows(&connections, drain).await.and_then(|rows| {
+            let names = rows.iter().map(|row| row.try_get(0));
+            names.collect()
+        });
+        drained.map_err(|error| fault(&connections, error))
+    }
+}
+
+async fn rows(
+    connections: &Connections,
+    query: sqlx::query::Query<'_, sqlx::Postgres, sqlx::postgres::PgArguments>,
+) -> sqlx::Result<Vec<PgRow>> {
+    let mut connection = connections.take().await?;
+    let rows = within(PATIENCE, query.fetch_all(&mut *connection)).await;
+    connection.finish(rows)
 }
 
 async fn watch(connections: &Connections) -> sqlx::Result<ClusterStatus> {
-    let rows = async |statement: &'static str| {
-        let mut connection = connections.take().await?;
-        let rows = within(PATIENCE, sqlx::query(statement).fetch_all(&mut *connection)).await;
-        connection.finish(rows)
-    };
+    let rows = |statement: &'static str| rows(connections, sqlx::query(statement));
     let beat = |row: &PgRow| Ok::<(i64, i64), sqlx::Error>((row.try_get(0)?, row.try_get(3)?));
     let before: sqlx::Result<HashMap<i64, i64>> = rows(NODES).await?.iter().map(beat).collect();
     let before = before?;
@@ -79,17 +115,22 @@ async fn watch(connections: &Connections) -> sqlx::Result<ClusterStatus> {
             started: row.try_get(4)?,
             is_beating: before.get(&life).is_none_or(|before| *before != now),
             runs: unsigned(row.try_get(5)?),
+            sessions: row.try_get::<Option<i64>, _>(6)?.map(unsigned),
+            is_draining: row.try_get(7)?,
         })
     };
     let nodes: sqlx::Result<Vec<NodeStatus>> = rows(NODES).await?.iter().map(node).collect();
     let runs = rows(RUNS).await?;
     let runs = runs.first().ok_or(sqlx::Error::RowNotFound)?;
     let count = |column: usize| runs.try_get(column).map(unsigned);
+    let free = rows(FREE_SESSIONS).await?;
+    let free = free.first().ok_or(sqlx::Error::RowNotFound)?;
     Ok(ClusterStatus {
         nodes: nodes?,
         ready: count(0)?,
         waiting: count(1)?,
         stuck: count(2)?,
         orphaned: count(3)?,
+        free_sessions: unsigned(free.try_get(0)?),
     })
 }

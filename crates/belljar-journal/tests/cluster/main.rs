@@ -14,7 +14,9 @@ mod checker;
 mod failover;
 mod figures;
 mod history;
+mod moved;
 mod node;
+mod offers;
 mod orphans;
 mod ownership;
 #[path = "../postgres/mod.rs"]

@@ -83,7 +83,8 @@ pub(super) async fn handle(
         answer = http.handle(Request::from_parts(parts, Body::from(body))) => answer,
         () = opened.stop.cancelled() => {
             let revoked = Problem::new(Code::Unauthorized, "the key was revoked meanwhile");
-            return Err(if service.is_draining() { Problem::draining() } else { revoked });
+            let leaves = service.is_draining() || service.admission.is_draining();
+            return Err(if leaves { Problem::draining() } else { revoked });
         }
     };
     let named = answer.headers().get(MCP_CONNECTION);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use belljar_agent::{RunError, RunsDirectory};
-use belljar_journal::{Membership, NodePlace, OwnedRun, RunId, RunState};
+use belljar_journal::{
+    Membership, Node, NodeLoad, NodeOffer, NodePlace, OwnedRun, RunId, RunState,
+};
 
 use super::drive::LetGo;
 use super::go_on::AGAIN;
@@ -21,6 +23,9 @@ const CLAIM: usize = 8;
 /// The age of objects of a run that doesn't exist and never will: an id is repeated for a day at most, with the
 /// idempotency key of its request, and a run begins within an hour of its first object.
 const ORPHANED: Duration = Duration::from_hours(48);
+
+/// Maximum time for marking this node as one that leaves.
+const ANNOUNCE: Duration = Duration::from_secs(2);
 
 const EACH_DAY: Duration = Duration::from_hours(24);
 
@@ -141,8 +146,9 @@ impl Runs {
             return;
         };
         let state = match ended {
-            // Who drove it to its end has given it up; who stops leaves the cluster.
-            Ok(None | Some(LetGo::ForOthers)) => return,
+            // Who drove it to its end has given it up; what may be written no longer is claimed.
+            Ok(None | Some(LetGo::Dropped)) => return,
+            Ok(Some(LetGo::ForOthers)) => RunState::Ready,
             Ok(Some(LetGo::Waits)) => RunState::Waits,
             Err(error) if error.storage_fault().is_some() || error.is_of_owner() => {
                 if is_stopped {
@@ -157,8 +163,39 @@ impl Runs {
         }
     }
 
-    /// Ends this node's life: others take over its runs at once.
-    pub(super) async fn leave_cluster(&self) {
+    /// The current life of this node, in a cluster.
+    pub(crate) fn node(&self) -> Option<Node> {
+        self.membership.as_ref().map(Membership::node)
+    }
+
+    /// Gives up all runs, each after the calls that it is at.
+    pub(crate) fn drain(&self) {
+        self.drained.cancel();
+    }
+
+    /// Whether this service drives a run, for a text that may be no id.
+    pub(crate) fn drives(&self, id: &str) -> bool {
+        id.parse().is_ok_and(|id| self.is_driven(&id))
+    }
+
+    /// Tells the other nodes that this one leaves: they give it nothing more.
+    pub(crate) async fn announce_end(&self) {
+        let Some(node) = self.node() else { return };
+        self.admission.drain();
+        let drained = tokio::time::timeout(ANNOUNCE, node.drain()).await;
+        if !matches!(drained, Ok(Ok(()))) {
+            tracing::warn!("cannot tell the other nodes that this one leaves");
+        }
+    }
+
+    /// Ends this node's life: others take over what is left of its runs at once. So many sessions wait for its next start.
+    pub(crate) async fn leave_cluster(&self, sessions: usize) {
+        if let Some(node) = self.node() {
+            node.report(NodeLoad {
+                sessions: sessions as u64,
+                ..self.admission.load()
+            });
+        }
         if let Some(membership) = &self.membership
             && let Err(error) = membership.node().leave().await
         {
@@ -210,6 +247,22 @@ impl Runs {
         };
         let others = membership.node().others().await;
         others.map_err(|error| fault(error.into()))
+    }
+
+    /// The other nodes that take new sessions.
+    pub(crate) async fn offers(&self) -> Result<Vec<NodeOffer>, Problem> {
+        let Some(membership) = &self.membership else {
+            return Ok(Vec::new());
+        };
+        let offers = membership.node().offers().await;
+        offers.map_err(|error| fault(error.into()))
+    }
+
+    /// Reports to the other nodes what this one has.
+    pub(crate) fn report(&self) {
+        if let Some(membership) = &self.membership {
+            membership.node().report(self.admission.load());
+        }
     }
 
     /// The other node that drives a run, for a text that may be no id.

@@ -42,8 +42,10 @@ pub(super) struct Driven {
 pub(super) enum LetGo {
     /// A person has not decided for too long.
     Waits,
-    /// This service stops, or may drive it no longer.
+    /// This service stops, or is drained.
     ForOthers,
+    /// This service may drive it no longer, or ends at once.
+    Dropped,
 }
 
 /// The parts that were said last. Once the reply or the cell that they are of has ended, its event has all of it.
@@ -153,7 +155,10 @@ impl Runs {
     async fn lets_go_of(&self, driven: &Driven) -> LetGo {
         let mut doing = driven.doing.subscribe();
         let quiet = async {
-            self.leave.cancelled().await;
+            tokio::select! {
+                () = self.leave.cancelled() => {}
+                () = self.drained.cancelled() => {}
+            }
             // The sender is a part of what drives it.
             let _ = driven
                 .doing
@@ -181,8 +186,8 @@ impl Runs {
         tokio::select! {
             () = quiet => LetGo::ForOthers,
             () = waited => LetGo::Waits,
-            () = self.abandon.cancelled() => LetGo::ForOthers,
-            () = life.cancelled() => LetGo::ForOthers,
+            () = self.abandon.cancelled() => LetGo::Dropped,
+            () = life.cancelled() => LetGo::Dropped,
         }
     }
 }

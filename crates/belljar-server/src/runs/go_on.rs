@@ -170,7 +170,6 @@ impl Runs {
         let _ = tokio::time::timeout_at(deadline.into(), self.tasks.wait()).await;
         self.abandon.cancel();
         self.tasks.wait().await;
-        self.leave_cluster().await;
     }
 
     /// Leaves all runs at once.

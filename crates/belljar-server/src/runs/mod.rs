@@ -67,6 +67,8 @@ pub(crate) struct Runs {
     /// Cancelled when the current life of this node in a cluster is over.
     life: Mutex<CancellationToken>,
     leave: CancellationToken,
+    /// Cancelled when an operator wants this node empty.
+    drained: CancellationToken,
     abandon: CancellationToken,
 }
 
@@ -116,6 +118,7 @@ impl Runs {
             tasks: TaskTracker::new(),
             life: Mutex::default(),
             leave: CancellationToken::new(),
+            drained: CancellationToken::new(),
             abandon: CancellationToken::new(),
         })
     }

@@ -63,6 +63,17 @@ impl Tenants {
         done.await.map_err(|error| self.own.fault(error))
     }
 
+    /// Forgets a session that other nodes have now.
+    pub(crate) async fn forget_session(&self, id: &str) -> Result<(), TenantsError> {
+        let done = async {
+            let mut transaction = self.own.write("tenants.keep_sessions").await?;
+            let forget = "DELETE FROM sessions WHERE id = $1";
+            transaction.execute(forget, &[Value::Text(id)]).await?;
+            transaction.commit().await
+        };
+        done.await.map_err(|error| self.own.fault(error))
+    }
+
     /// The sessions of earlier services.
     pub(crate) async fn kept_sessions(&self) -> Result<Vec<KeptSession>, TenantsError> {
         let all = "SELECT id, tenant, record, snapshot, why FROM sessions";

@@ -5,7 +5,8 @@ use std::time::Duration;
 use belljar_journal::Objects;
 use belljar_server::{ClusterOptions, Scope, ServerOptions};
 use belljar_test_model::{Scripted, ScriptedModel};
-use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+use tokio::net::TcpListener;
 
 use crate::runs::offering;
 use crate::support::{Client, World, world_in};
@@ -68,6 +69,32 @@ impl Cluster {
         self.objects.below("runs").list(see).await.unwrap();
         names.retain(|name| name.contains(&run));
         names
+    }
+
+    /// Leads other nodes to an address that takes connections and says nothing, in place of that of a node.
+    pub(crate) async fn silence(&self, node: &World) -> TcpListener {
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, node) = (silent.local_addr().unwrap(), node_id(node));
+        let moved =
+            format!("UPDATE belljar.lives SET address = 'http://{address}' WHERE node = '{node}'");
+        self.sql(&moved).await;
+        silent
+    }
+
+    /// Snapshots of sessions in the object store.
+    pub(crate) async fn snapshots(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        let see = |name: &str, _| names.push(name.to_owned());
+        self.objects.below("sessions").list(see).await.unwrap();
+        names
+    }
+
+    /// The rows of a table of the cluster.
+    pub(crate) async fn count(&self, table: &str) -> i64 {
+        let mut connection = PgConnection::connect(&self.database).await.unwrap();
+        let count = format!("SELECT count(*) FROM belljar.{table}");
+        let row = sqlx::query(AssertSqlSafe(count)).fetch_one(&mut connection);
+        row.await.unwrap().get(0)
     }
 
     pub(crate) async fn sql(&self, statement: &str) {

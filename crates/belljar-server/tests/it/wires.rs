@@ -99,15 +99,24 @@ async fn a_sandbox_is_used_by_way_of_another_node() {
         );
     }
     let node = node_id(&one);
-    one.ends().await;
-    let lost = third.at(&other).ask("GET", "/health").json_with(503).await;
-    assert!(lost["message"].as_str().unwrap().contains(&node), "{lost}");
-    let path = format!("/sandboxes/{}", third.id);
-    control(&other, "GET", &path).with(503).await;
+    third.lines("x = 5").await;
+    let silent = cluster.silence(&one).await;
     let listed = control(&other, "GET", "/v2/sandboxes").with(200).await;
     assert_eq!(listed.headers()[UNANSWERED], node.as_str());
     let listed: Value = listed.json().await.unwrap();
     assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    drop(silent);
+    let lost = third.at(&other).ask("GET", "/health").json_with(503).await;
+    assert!(lost["message"].as_str().unwrap().contains(&node), "{lost}");
+    let path = format!("/sandboxes/{}", third.id);
+    control(&other, "GET", &path).with(503).await;
+    // What is left when a node stops goes on at the other one.
+    one.ends().await;
+    assert_eq!(third.at(&other).lines("x + 1").await[1]["text"], "6");
+    let listed = control(&other, "GET", "/v2/sandboxes").with(200).await;
+    assert_eq!(listed.headers().get(UNANSWERED), None);
+    let listed: Value = listed.json().await.unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
     two.ends().await;
 }
 
@@ -191,13 +200,23 @@ async fn a_kernel_is_used_by_way_of_another_node() {
     jupyter(&here, "GET", &path).with(404).await;
 
     let lost = kernel(&here).await;
+    let mut wire = Wire::open(&one, &here, &lost).await;
+    assert_eq!(wire.run("x = 5\nx").await.value(), "5");
     let node = node_id(&one);
-    one.ends().await;
+    let silent = cluster.silence(&one).await;
+    let listed = jupyter(&other, "GET", "/api/kernels").with(200).await;
+    assert_eq!(listed.headers()[UNANSWERED], node.as_str());
+    drop(silent);
     let path = format!("/api/kernels/{lost}");
     let refused = jupyter(&other, "GET", &path).json_with(503).await;
     assert_eq!(refused["reason"], "node_lost");
-    let listed = jupyter(&other, "GET", "/api/kernels").with(200).await;
-    assert_eq!(listed.headers()[UNANSWERED], node.as_str());
+    drop(wire);
+    one.ends().await;
+    let shown = jupyter(&other, "GET", &path).json_with(200).await;
+    assert_eq!(shown["id"], lost.as_str());
+    let mut wire = Wire::open(&two, &other, &lost).await;
+    assert_eq!(wire.run("x + 1").await.value(), "6");
+    drop(wire);
     two.ends().await;
 }
 
@@ -262,13 +281,17 @@ async fn containers_and_responses_are_used_by_way_of_another_node() {
     openai(&other, "DELETE", &path).with(200).await;
     openai(&here, "GET", &path).with(404).await;
     let lost = container(&here).await;
+    upload(&here, &lost, form("n.txt", "7")).with(200).await;
     let node = node_id(&one);
-    one.ends().await;
+    let silent = cluster.silence(&one).await;
+    let listed = openai(&other, "GET", "/containers").with(200).await;
+    assert_eq!(listed.headers()[UNANSWERED], node.as_str());
+    drop(silent);
     let path = format!("/containers/{lost}");
     let refused = openai(&other, "GET", &path).json_with(503).await;
     assert_eq!(refused["error"]["code"], "node_lost");
-    let listed = openai(&other, "GET", "/containers").with(200).await;
-    assert_eq!(listed.headers()[UNANSWERED], node.as_str());
+    one.ends().await;
+    assert_eq!(content(&other, &lost, &file_id("n.txt")).await, "7");
     two.ends().await;
 }
 
@@ -355,8 +378,12 @@ async fn ports_and_terminals_are_reached_by_way_of_another_node() {
     terminal.until("30 100\r\n").await;
     drop(terminal);
 
-    one.ends().await;
+    drop(cluster.silence(&one).await);
     let lost = port.get("/").bearer_auth(&other.key.text);
     lost.problem(503, "node_lost").await;
+    // The session goes on at the other node, without the program on its port.
+    one.ends().await;
+    let closed = port.get("/").bearer_auth(&other.key.text);
+    closed.problem(502, "port_closed").await;
     two.ends().await;
 }

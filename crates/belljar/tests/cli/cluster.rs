@@ -206,9 +206,10 @@ fn waits_a_run_survives_its_node() {
         })
     };
     let shown = status();
-    for (node, drives) in [(&first, "1"), (&second, "0"), (&third, "0")] {
+    // The run has a session, too.
+    for (node, drives, sessions) in [(&first, "1", "2"), (&second, "0", "0"), (&third, "0", "0")] {
         let row = runs(node, &shown.stdout).unwrap();
-        assert_eq!(row[3..], ["yes", drives], "{}", shown.stdout);
+        assert_eq!(row[3..], ["beats", drives, sessions], "{}", shown.stdout);
     }
     shown.says("0 ready, 0 waiting for approval, 0 stuck, 0 of dead nodes");
     first.child.kill();
@@ -241,6 +242,54 @@ fn waits_a_run_survives_its_node() {
     first.child.wait();
     second.stop();
     third.stop();
+}
+
+/// A node is emptied and stopped, and its session goes on: on another node, and by way of the first one after its restart.
+#[test]
+fn a_node_is_drained_stopped_and_started_again() {
+    let cluster = Cluster::new([]);
+    let mut first = cluster.node();
+    let key = first.key();
+    let second = cluster.node();
+    let made = ask_with(&first.address, &key, "POST", "/v1/sessions", "{}");
+    let id = text_of(body(&made), "id");
+    let cells = format!("/v1/sessions/{id}/cells");
+    let run = |node: &RunningNode, code: &str| {
+        let cell = serde_json::json!({"code": code}).to_string();
+        let answer = ask_with(&node.address, &key, "POST", &cells, &cell);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let outcome: Value = serde_json::from_str(body(&answer)).unwrap();
+        outcome["stdout"]["text"].as_str().unwrap().to_owned()
+    };
+    run(&first, "x = 6 * 7");
+    let (name, _) = id.split_once('-').unwrap();
+    let scratch = Scratch::new();
+    let database = ["--database", &cluster.database];
+    let drain = |node: &str, wait: &[&str]| {
+        let command = [&["cluster", "drain", node][..], &database[..], wait].concat();
+        scratch.belljar(&command)
+    };
+    drain("nobody", &["--wait"])
+        .exits_with(2)
+        .says("no live node has the id or address `nobody`\nhint: list nodes with `belljar cluster status`");
+    drain(name, &["--wait"])
+        .exits_with(0)
+        .says(&format!("[node {name} is drained]"));
+    // Once more, by its address.
+    drain(&format!("http://{}", first.address), &[])
+        .exits_with(0)
+        .says(&format!("[node {name} is draining]"));
+    let status = [&["cluster", "status"][..], &database[..]].concat();
+    let status = scratch.belljar(&status).exits_with(0);
+    let row = status.stdout.lines().find(|line| line.starts_with(name));
+    let row: Vec<&str> = row.unwrap().split_whitespace().collect();
+    assert_eq!(row[3..], ["drained", "0", "0"], "{}", status.stdout);
+    let scratch = first.stop();
+    assert_eq!(run(&second, "x += 1\nprint(x)"), "43\n");
+    let first = cluster.node_in(scratch);
+    assert_eq!(run(&first, "x += 1\nprint(x)"), "44\n");
+    first.stop();
+    second.stop();
 }
 
 /// A run keeps its variables and the files of its workspace, and an ended one its artifacts, when their node is killed.

@@ -53,8 +53,18 @@ pub(super) fn find(
     caller: &Caller,
     id: &str,
 ) -> Result<Arc<SessionEntry>, Problem> {
-    let found = digits(id).map(|digits| service.sessions.id_from_digits(&digits));
-    let found = found.and_then(|id| service.sessions.find(&caller.tenant, &id).ok());
+    let found = digits(id).and_then(|digits| {
+        // They begin with the node that made it, which may be another one.
+        let made = digits.get(..8).unwrap_or_default();
+        let ids = [
+            service.sessions.id_from_digits(&digits),
+            format!("{made}-{digits}"),
+        ];
+        let mut found = ids
+            .iter()
+            .filter_map(|id| service.sessions.find(&caller.tenant, id).ok());
+        found.next()
+    });
     found.filter(|entry| is_kernel(entry)).ok_or_else(|| {
         let id: String = id.chars().take(100).collect();
         let detail = format!("no kernel has the id `{}`", id.escape_debug());

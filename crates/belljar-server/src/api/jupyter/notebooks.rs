@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::kernel::{all, end, find, grouped, start, view};
 use super::kernels::with_others;
 use crate::body::{Json, JsonRequest, Named};
-use crate::forward::{elsewhere, node_of, pass_on};
+use crate::forward::{begins_elsewhere, elsewhere, locate, pass_on};
 use crate::gather::gather;
 use crate::label::{KernelLabel, LabelChange, NotebookLabel};
 use crate::node::random_hex;
@@ -71,9 +71,11 @@ pub(super) async fn create(
         return Ok((StatusCode::CREATED, JsonResponse(view)).into_response());
     }
     let kernel = asked.kernel.unwrap_or_default();
-    if let Some(id) = &kernel.id
-        && let Some(node) = elsewhere(&service, headers, id).await?
-    {
+    let node = match kernel.id.as_deref().filter(|id| !id.is_empty()) {
+        Some(id) => elsewhere(&service, headers, id).await?,
+        None => begins_elsewhere(&service, headers).await?,
+    };
+    if let Some(node) = node {
         return Box::pin(pass_on(&service, None, &node, request.into_request())).await;
     }
     drop(request);
@@ -110,7 +112,7 @@ pub(super) async fn update(
     let other = asked.kernel.as_ref().and_then(|kernel| kernel.id.as_ref());
     // No node could find the notebook by its id, and the one that is asked is its own.
     if let Some(other) = other
-        && node_of(&service, other).await?.is_some()
+        && locate(&service, other, false).await?.is_some()
     {
         let detail = format!(
             "the kernel `{}` is on another node than the notebook; start a new one for it",

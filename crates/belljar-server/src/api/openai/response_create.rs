@@ -21,7 +21,7 @@ use super::response_stream::ResponseReader;
 use super::responses;
 use crate::api::session_views::seconds;
 use crate::body::JsonRequest;
-use crate::forward::{elsewhere, pass_on};
+use crate::forward::{begins_elsewhere, elsewhere, pass_on};
 use crate::problem::Problem;
 use crate::service::{Caller, Service};
 use crate::sessions::SessionEntry;
@@ -207,10 +207,13 @@ pub(super) async fn create(
     let include = asked.include.iter().flatten().map(String::as_str);
     let shows = shows_outputs(include)?;
     let container = asked.take_container(&service)?;
-    if let Some(id) = container.as_deref().and_then(inner_id)
-        && let Some(node) = elsewhere(&service, &request.parts.headers, id).await?
-    {
+    let headers = &request.parts.headers;
+    let node = match container.as_deref().and_then(inner_id) {
         // The files are there, and the run is driven there.
+        Some(id) => elsewhere(&service, headers, id).await?,
+        None => begins_elsewhere(&service, headers).await?,
+    };
+    if let Some(node) = node {
         let passed_on = pass_on(&service, None, &node, request.into_request());
         return tokio::select! {
             answer = Box::pin(passed_on) => answer,
