@@ -45,6 +45,7 @@ mod metrics;
 mod new_session;
 mod node;
 mod node_clients;
+mod notebook;
 mod object_snapshots;
 mod offload;
 mod openapi;

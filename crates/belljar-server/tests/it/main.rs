@@ -38,6 +38,7 @@ mod mcp_client;
 mod metrics;
 mod namespaces;
 mod nodes;
+mod notebooks;
 mod objects;
 mod openai;
 mod places;
