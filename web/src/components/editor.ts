@@ -1,5 +1,12 @@
 // CodeMirror with the few parts that are needed to write a cell.
-import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from '@codemirror/autocomplete';
+import {
+  autocompletion,
+  closeBrackets,
+  closeBracketsKeymap,
+  closeCompletion,
+  completionKeymap,
+  completionStatus,
+} from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
 import { python } from '@codemirror/lang-python';
 import { bracketMatching, HighlightStyle, indentUnit, syntaxHighlighting } from '@codemirror/language';
@@ -40,13 +47,17 @@ export function makeEditor(
   label: string,
   onChange: (code: string) => void,
   onSubmit: () => void,
+  onCancel?: () => void,
 ): EditorView {
   const submit = (): boolean => {
     onSubmit();
     return true;
   };
   const leave = (view: EditorView): boolean => {
-    view.contentDOM.blur();
+    // Who only closes the list of names keeps what was typed.
+    if (completionStatus(view.state) === 'active') return closeCompletion(view);
+    if (onCancel) onCancel();
+    else view.contentDOM.blur();
     return true;
   };
   const state = EditorState.create({

@@ -1,20 +1,20 @@
-// Cells of a session as a Jupyter notebook (nbformat 4.5).
+// Notebooks as files of Jupyter (nbformat 4.5).
 import { MIME_TYPES } from '../api/generated/mime';
 import type { Display, Outcome } from '../api/types';
+import type { Entry } from './document';
 
 const SHOWN = MIME_TYPES.filter((one) => one.notebook).map((one) => one.mime);
 
-export function notebookOf(cells: { code: string | null; outcome: Outcome | null }[]): string {
-  const made = cells
-    .filter((cell) => cell.code !== null)
-    .map((cell, at) => ({
-      cell_type: 'code',
-      id: `cell-${at + 1}`,
-      execution_count: cell.outcome?.cell ?? null,
-      metadata: {},
-      source: cell.code,
-      outputs: cell.outcome ? outputs(cell.outcome) : [],
-    }));
+/** The notebook as it is shown. */
+export function notebookOf(entries: Entry[]): string {
+  const made = entries
+    .filter((entry) => entry.execution?.code !== null)
+    .map(({ kind, source, cell, execution }, at) => {
+      const shared = { id: `cell-${at + 1}`, metadata: {}, source };
+      if (kind === 'markdown') return { cell_type: 'markdown', ...shared };
+      const outcome = execution?.outcome;
+      return { cell_type: 'code', ...shared, execution_count: cell, outputs: outcome ? outputs(outcome) : [] };
+    });
   return JSON.stringify(
     {
       cells: made,
