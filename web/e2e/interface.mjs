@@ -516,7 +516,7 @@ const CASES = {
   ...adminPageCases({ open, visit, logIn, ask, shot, shots, accessible, hoverAll, service, keys: service.keys }),
   ...isolationCases({ open, accessible }),
   ...sessionPageCases({ open, ask, answered, download, runOf, service, salesFile }),
-  ...notebookCases({ open, download, shot, fromTop, accessible, hoverAll }),
+  ...notebookCases({ open, download, shot, fromTop, accessible, hoverAll, service }),
   ...draftCases({ open, logIn, ask, shot, accessible, service, ours, salesFile }),
   ...tableCases({ open, shot, accessible, hoverAll, download }),
   ...terminalCases({ open, shot, accessible, service }),

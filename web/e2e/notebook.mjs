@@ -1,7 +1,7 @@
-// The notebook of a session: cells edited and run again in their place.
+// The notebook of a session: cells edited and run again in their place, opened from a file, hostile files.
 import assert from 'node:assert/strict';
 
-export function notebookCases({ open, download, shot, fromTop, accessible, hoverAll }) {
+export function notebookCases({ open, download, shot, fromTop, accessible, hoverAll, service }) {
   const start = async (page) => {
     await page.getByRole('link', { name: 'Sessions' }).click();
     await page.getByRole('button', { name: 'New session' }).click();
@@ -26,6 +26,7 @@ export function notebookCases({ open, download, shot, fromTop, accessible, hover
     await page.keyboard.type(code);
     await page.keyboard.press(key);
   };
+  const names = (page) => page.locator('article.cell').evaluateAll((all) => all.map((one) => one.ariaLabel));
   const shows = async (page, expected) => {
     await page.waitForFunction(
       (all) => JSON.stringify([...document.querySelectorAll('article.cell')].map((one) => one.ariaLabel)) === all,
@@ -33,6 +34,17 @@ export function notebookCases({ open, download, shot, fromTop, accessible, hover
     );
   };
   const below = (page, name, text) => cell(page, name).locator('.below', { hasText: text });
+  const openFile = async (page, contents) => {
+    const [chooser] = await Promise.all([
+      page.waitForEvent('filechooser'),
+      page.getByRole('button', { name: 'Open a notebook' }).click(),
+    ]);
+    const buffer = Buffer.from(typeof contents === 'string' ? contents : JSON.stringify(contents));
+    await chooser.setFiles({ name: 'file.ipynb', mimeType: 'application/x-ipynb+json', buffer });
+  };
+  const code = (source, outputs = []) => ({ cell_type: 'code', source, outputs, metadata: {}, execution_count: 7 });
+  const text = (source) => ({ cell_type: 'markdown', source, metadata: {} });
+  const file = (...cells) => ({ nbformat: 4, nbformat_minor: 5, metadata: {}, cells });
 
   return {
     async 'notebook: a cell is edited and run again in its place'() {
@@ -95,6 +107,90 @@ export function notebookCases({ open, download, shot, fromTop, accessible, hover
       assert.equal(history.length, 7);
       assert.equal(history[0], 'rate = 2');
       assert.deepEqual(other.wrong, []);
+      return page;
+    },
+    async 'notebook: opened from a file, run until the first error, exported as shown'() {
+      const page = await open();
+      await start(page);
+      await openFile(
+        page,
+        file(
+          text('# Report\n\nOf **all** regions.'),
+          code(['n = 20\n', 'print("first", n)'], [{ output_type: 'stream', name: 'stdout', text: 'forged 99' }]),
+          code('print("second", n / 0)'),
+          code('print("third", n)'),
+        ),
+      );
+      await page.getByText('4 cells added to the notebook.', { exact: false }).waitFor();
+      await page.getByText('1 output of the file is left out', { exact: false }).waitFor();
+      await page.locator('.markdown .heading', { hasText: 'Report' }).waitFor();
+      assert.deepEqual(await names(page), ['Not run', 'Not run', 'Not run']);
+      assert.equal(await page.getByText('forged 99').count(), 0);
+      // Nothing has run, and the page keeps it.
+      await page.reload();
+      await page.locator('.markdown .heading', { hasText: 'Report' }).waitFor();
+      assert.deepEqual(await names(page), ['Not run', 'Not run', 'Not run']);
+      assert.equal(await page.getByText('awake').count(), 1);
+      await page.getByRole('button', { name: 'Run all' }).click();
+      await below(page, 'Cell 1', 'first 20').waitFor();
+      await page.getByText('Stopped at cell 2: it did not succeed.').waitFor();
+      await shows(page, ['Cell 1', 'Cell 2', 'Not run']);
+      await rewrite(page, 'Cell 2', 'print("second", n / 5)');
+      await below(page, 'Cell 3', 'second 4').waitFor();
+      await accessible(page, 'opened notebook');
+      await shot(page, 'notebook-opened');
+      await page.getByRole('button', { name: 'Run all' }).click();
+      await below(page, 'Cell 6', 'third 20').waitFor();
+      const notebook = JSON.parse(await download(page, page.getByRole('button', { name: 'Notebook (.ipynb)' })));
+      assert.deepEqual(
+        notebook.cells.map((one) => [one.cell_type, one.source, one.execution_count]),
+        [
+          ['markdown', '# Report\n\nOf **all** regions.', undefined],
+          ['code', 'n = 20\nprint("first", n)', 4],
+          ['code', 'print("second", n / 5)', 5],
+          ['code', 'print("third", n)', 6],
+        ],
+      );
+      assert.match(JSON.stringify(notebook.cells[2].outputs), /second 4/);
+      // What was exported can be opened again.
+      await openFile(page, notebook);
+      await page.getByText('3 outputs of the file are left out', { exact: false }).waitFor();
+      await shows(page, ['Cell 4', 'Cell 5', 'Cell 6', 'Not run', 'Not run', 'Not run']);
+      return page;
+    },
+    async 'notebook: hostile files run nothing, and are refused in plain words'() {
+      const page = await open();
+      await start(page);
+      for (const [contents, words] of [
+        ['{"cells": [', 'The file is not valid JSON.'],
+        ['{"a": 1}', 'The file is not a Jupyter notebook.'],
+        [{ nbformat: 3, worksheets: [] }, 'The file has notebook format 3; only format 4 can be opened.'],
+        [file(...Array(1001).fill(code('x'))), 'The notebook has more than 1000 cells.'],
+        [' '.repeat(10_000_001), 'The file is larger than 10 MB.'],
+        [file({ cell_type: 'raw', source: 'x' }), 'The file has no code and no text.'],
+      ]) {
+        await openFile(page, contents);
+        await page.getByText(words, { exact: false }).waitFor();
+        assert.equal(await page.locator('article').count(), 0);
+      }
+      await openFile(page, file(code('#'.repeat(1_100_000))));
+      await page.getByText('the limit is 1048576', { exact: false }).waitFor();
+      await page.locator('article').first().waitFor({ state: 'detached' });
+      page.wrong = page.wrong.filter((words) => !/413/.test(words));
+      const attack = '<img src="x" onerror="document.title=\'owned\'"><script>document.title="owned"</script>';
+      const html = { output_type: 'display_data', data: { 'text/html': attack }, metadata: {} };
+      await openFile(
+        page,
+        file(
+          text(`${attack}\n\n[link](javascript:document.title='owned') ![](${service.url}x.png)`),
+          code(attack, [html]),
+        ),
+      );
+      await page.locator('.markdown', { hasText: '<script>' }).waitFor();
+      await page.waitForTimeout(500);
+      assert.doesNotMatch(await page.title(), /owned/);
+      assert.equal(await page.locator('article :is(img, a, iframe, script)').count(), 0);
+      assert.deepEqual(await names(page), ['Not run']);
       return page;
     },
     async 'notebook: on a phone, in the dark, in Chinese, while it hibernates'() {

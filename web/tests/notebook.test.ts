@@ -13,7 +13,7 @@ import {
   removed,
   withAll,
 } from '../src/notebook/document';
-import { notebookOf } from '../src/notebook/ipynb';
+import { notebookOf, readNotebook } from '../src/notebook/ipynb';
 import { LiveNotebook } from '../src/notebook/notebook.svelte';
 import { emptyLive } from '../src/run/model';
 import type { Execution } from '../src/session.svelte';
@@ -198,5 +198,44 @@ describe('files', () => {
     expect(made.cells[0]?.['outputs']).toHaveLength(2);
     expect(made.cells[1]).not.toHaveProperty('outputs');
     expect(made.cells[2]?.['outputs']).toEqual([]);
+    // And it can be read again, without its outputs.
+    expect(readNotebook(JSON.stringify(made))).toEqual({
+      cells: [
+        { kind: 'code', source: 'again' },
+        { kind: 'markdown', source: '# T' },
+        { kind: 'code', source: 'later' },
+      ],
+      outputs: 2,
+      others: 0,
+    });
+  });
+  test('hostile files', () => {
+    const file = (cells: unknown, nbformat: unknown = 4) => readNotebook(JSON.stringify({ nbformat, cells }));
+    expect(readNotebook('{"cells": [')).toEqual({ problem: 'not_json' });
+    expect(readNotebook('['.repeat(1_000_000))).toEqual({ problem: 'not_json' });
+    for (const none of ['null', '[]', '7', '{}', '{"nbformat": "4", "cells": []}', '{"nbformat": 4, "cells": {}}']) {
+      expect(readNotebook(none)).toEqual({ problem: 'not_notebook' });
+    }
+    expect(readNotebook('{"nbformat": 3, "worksheets": []}')).toEqual({ problem: 'format', format: 3 });
+    expect(file([], 5)).toEqual({ problem: 'format', format: 5 });
+    expect(file(Array(1001).fill({}))).toEqual({ problem: 'long' });
+    const cells = [
+      null,
+      'x',
+      { cell_type: 'raw', source: 'x' },
+      { cell_type: 'code', source: 7 },
+      { cell_type: 'code', source: ['x', 7] },
+      { cell_type: 'code', source: ['a\n', 'b'], outputs: [{ data: { 'text/html': '<script>x</script>' } }] },
+      { cell_type: 'code', source: '  \n' },
+      { cell_type: 'markdown', source: '<img src=x onerror=alert(1)>', outputs: 'x' },
+    ];
+    expect(file(cells)).toEqual({
+      cells: [
+        { kind: 'code', source: 'a\nb' },
+        { kind: 'markdown', source: '<img src=x onerror=alert(1)>' },
+      ],
+      outputs: 1,
+      others: 5,
+    });
   });
 });
