@@ -1,12 +1,5 @@
 // CodeMirror with the few parts that are needed to write a cell.
-import {
-  autocompletion,
-  closeBrackets,
-  closeBracketsKeymap,
-  closeCompletion,
-  completionKeymap,
-  completionStatus,
-} from '@codemirror/autocomplete';
+import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from '@codemirror/autocomplete';
 import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
 import { python } from '@codemirror/lang-python';
 import { bracketMatching, HighlightStyle, indentUnit, syntaxHighlighting } from '@codemirror/language';
@@ -54,8 +47,6 @@ export function makeEditor(
     return true;
   };
   const leave = (view: EditorView): boolean => {
-    // Who only closes the list of names keeps what was typed.
-    if (completionStatus(view.state) === 'active') return closeCompletion(view);
     if (onCancel) onCancel();
     else view.contentDOM.blur();
     return true;
