@@ -12,6 +12,7 @@ import { hoverAll } from './hover.mjs';
 import { isolationCases } from './isolation.mjs';
 import { libraryCases } from './library.mjs';
 import { longRun } from './long-run.mjs';
+import { notebookCases } from './notebook.mjs';
 import { portCases } from './ports.mjs';
 import { previewCases } from './preview.mjs';
 import { runPageCases } from './run-page.mjs';
@@ -515,6 +516,7 @@ const CASES = {
   ...adminPageCases({ open, visit, logIn, ask, shot, shots, accessible, hoverAll, service, keys: service.keys }),
   ...isolationCases({ open, accessible }),
   ...sessionPageCases({ open, ask, answered, download, runOf, service, salesFile }),
+  ...notebookCases({ open, download, shot, fromTop, accessible, hoverAll, service }),
   ...draftCases({ open, logIn, ask, shot, accessible, service, ours, salesFile }),
   ...tableCases({ open, shot, accessible, hoverAll, download }),
   ...terminalCases({ open, shot, accessible, service }),

@@ -3,11 +3,16 @@ import { ask, Problem } from './api/client';
 import { sessions } from './api/service';
 import { follow, readEvents, type StreamEvent } from './api/stream';
 import type { CellEvent, CheckpointView, FileView, NameInfo, Outcome, SessionView } from './api/types';
+import { added, arrange, edited, type Entry, ran } from './notebook/document';
+import { fresh, LiveNotebook } from './notebook/notebook.svelte';
 import { type LiveCell, afterDisplay, afterOutput, emptyLive } from './run/model';
 import { seenUse, type SeenUse } from './text/use';
 
-export interface NotebookCell {
+/** A cell that runs or has run. */
+export interface Execution {
   key: number;
+  /** The cell of the notebook that this page runs it for. */
+  entry: string | null;
   /** Its number in the session, once it has begun. */
   cell: number | null;
   /** Nothing where the service had no room to keep it. */
@@ -33,21 +38,28 @@ const USE_EVERY = 2000;
 export class LiveSession {
   view = $state.raw<SessionView | null>(null);
   use = $state.raw<SeenUse | null>(null);
-  cells = $state.raw<NotebookCell[]>([]);
+  cells = $state.raw<Execution[]>([]);
   names = $state.raw<NameInfo[]>([]);
   files = $state.raw<FileView[]>([]);
   checkpoints = $state.raw<CheckpointView[]>([]);
-  earlier = $state(0);
   readonly #abort = new AbortController();
   #isWatching = false;
   #key = 0;
   /** How many cells the session had when all of them were asked for. */
   #counted = 0;
+  readonly notebook: LiveNotebook;
 
-  constructor(readonly id: string) {}
+  constructor(readonly id: string) {
+    this.notebook = new LiveNotebook(id, () => this.cells);
+  }
 
   get busy(): boolean {
     return this.cells.some((cell) => cell.state === 'running');
+  }
+
+  /** The notebook as it is shown. */
+  get entries(): Entry[] {
+    return arrange(this.notebook.document, this.cells);
   }
 
   leave(): void {
@@ -58,8 +70,8 @@ export class LiveSession {
     this.#see(await sessions.show(this.id));
     if (!this.#isWatching) void this.#watch();
     this.#isWatching = true;
+    await this.notebook.load();
     await this.#catchUp();
-    this.earlier = Math.max(0, (this.cells[0]?.cell ?? 1) - 1);
     await this.look();
   }
 
@@ -70,8 +82,9 @@ export class LiveSession {
     const known = new Set(this.cells.map((cell) => cell.cell));
     const found = cells
       .filter((view) => !known.has(view.cell))
-      .map((view): NotebookCell => ({
+      .map((view): Execution => ({
         key: this.#key++,
+        entry: null,
         cell: view.cell,
         code: view.code ?? null,
         state: view.state,
@@ -133,6 +146,7 @@ export class LiveSession {
           await this.#catchUp();
           await this.look();
         }
+        await this.notebook.follow(view.notebook ?? 0);
       } catch (error) {
         if (error instanceof Problem && error.status === 404) return;
         // Else the next look may succeed.
@@ -140,9 +154,42 @@ export class LiveSession {
     }
   }
 
-  async run(code: string): Promise<void> {
-    const cell: NotebookCell = {
+  /** Runs code as a new cell at the end of the notebook. */
+  async runNew(code: string): Promise<void> {
+    const cell = fresh('code', code);
+    this.notebook.change(added([cell]));
+    await this.run(cell.id, code);
+  }
+
+  /** Runs a cell of the notebook, again or for the first time, with this code. Its outcome, if there is one. */
+  async run(entry: string, code: string): Promise<Outcome | null> {
+    this.notebook.change(edited(entry, code));
+    try {
+      return await this.#execute(entry, code);
+    } finally {
+      // What did not begin stays in the notebook, too.
+      if (!this.#abort.signal.aborted) await this.notebook.save();
+    }
+  }
+
+  /** Runs the code cells from this one on, or all, until one fails. The one that failed. */
+  async runAll(from: string | null): Promise<Execution | null> {
+    const all = this.entries.map((one) => one.id);
+    for (const id of all.slice(from === null ? 0 : all.indexOf(from))) {
+      // As it is now: while one runs, others may be changed.
+      const entry = this.entries.find((one) => one.id === id);
+      if (entry?.kind !== 'code' || entry.source.trim() === '') continue;
+      const outcome = await this.run(id, entry.source);
+      if (this.#abort.signal.aborted) return null;
+      if (outcome?.status !== 'success') return this.cells.findLast((one) => one.entry === id) ?? null;
+    }
+    return null;
+  }
+
+  async #execute(entry: string, code: string): Promise<Outcome | null> {
+    const cell: Execution = {
       key: this.#key++,
+      entry,
       cell: null,
       code,
       state: 'running',
@@ -164,8 +211,10 @@ export class LiveSession {
         this.#hear(cell.key, event);
       }
     } catch (error) {
-      if (this.#abort.signal.aborted) return;
-      if (this.#cell(cell.key)?.cell === null || (error instanceof Problem && error.status > 0)) {
+      if (this.#abort.signal.aborted) return null;
+      const begun = this.#cell(cell.key);
+      if (begun?.cell === null) this.cells = this.cells.filter((one) => one !== begun);
+      if (begun?.cell === null || (error instanceof Problem && error.status > 0)) {
         this.#change(cell.key, { state: 'failed' });
         throw error;
       }
@@ -173,10 +222,11 @@ export class LiveSession {
     const heard = this.#cell(cell.key);
     if (heard?.state === 'running' && heard.cell !== null) await this.#goOn(heard, last);
     await this.look();
+    return this.#cell(cell.key)?.outcome ?? null;
   }
 
   /** The connection broke: the cell continues, and so does the page. */
-  async #goOn(cell: NotebookCell, after: number): Promise<void> {
+  async #goOn(cell: Execution, after: number): Promise<void> {
     await follow(`${sessions.cellsPath(this.id)}/${cell.cell}/events`, {
       after,
       signal: this.#abort.signal,
@@ -187,12 +237,14 @@ export class LiveSession {
     });
   }
 
-  async #read(cell: NotebookCell): Promise<void> {
+  async #read(cell: Execution): Promise<void> {
     if (cell.cell === null) return;
     if (cell.state === 'running') {
       void this.#goOn(cell, 0).then(() => this.look());
       return;
     }
+    // Nobody sees what a later execution has replaced.
+    if (this.notebook.document.hidden?.includes(cell.cell)) return;
     try {
       const { outcome } = await sessions.cellOutcome(this.id, cell.cell);
       if (outcome) this.#change(cell.key, { outcome });
@@ -213,6 +265,11 @@ export class LiveSession {
     switch (told.type) {
       case 'started':
         this.#change(key, { cell: told.cell });
+        if (cell.entry !== null && cell.cell === null) {
+          this.notebook.change(ran(cell.entry, told.cell));
+          // Who began it learns of a fault at its end.
+          this.notebook.save().catch(() => {});
+        }
         break;
       case 'output':
         this.#change(key, { live: afterOutput(live, told) });
@@ -240,11 +297,11 @@ export class LiveSession {
     }
   }
 
-  #cell(key: number): NotebookCell | undefined {
+  #cell(key: number): Execution | undefined {
     return this.cells.find((cell) => cell.key === key);
   }
 
-  #change(key: number, change: Partial<NotebookCell>): void {
+  #change(key: number, change: Partial<Execution>): void {
     this.cells = this.cells.map((cell) => (cell.key === key ? { ...cell, ...change } : cell));
   }
 }

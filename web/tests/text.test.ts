@@ -8,7 +8,6 @@ import { difference } from '../src/text/difference';
 import { shownOf } from '../src/text/display';
 import { highlightPython } from '../src/text/highlight';
 import { readMarkdown } from '../src/text/markdown';
-import { notebookOf } from '../src/text/notebook';
 import { oneLine, plainOutput, visible } from '../src/text/plain';
 import { svgSize } from '../src/text/svg';
 import { readTable, sortedRows } from '../src/text/table';
@@ -179,20 +178,6 @@ describe('displays', () => {
     const shown = shownOf(one('image/png', { base64: `${png(1, 1)}" onerror="x` }));
     expect(shown?.kind === 'image' && /["' ]/.test(shown.source)).toBe(false);
   });
-});
-
-test('a session becomes a notebook', () => {
-  const outcome = stepsOf('region').steps[0]?.calls[0]?.outcome ?? null;
-  const made = JSON.parse(
-    notebookOf([
-      { code: 'x', outcome },
-      { code: null, outcome },
-    ]),
-  ) as { cells: { outputs: unknown[]; execution_count: number }[]; nbformat: number };
-  expect(made.nbformat).toBe(4);
-  expect(made.cells).toHaveLength(1);
-  expect(made.cells[0]?.execution_count).toBe(1);
-  expect(made.cells[0]?.outputs).toHaveLength(2);
 });
 
 test('routes', () => {

@@ -15,12 +15,14 @@ use belljar_sandbox::{
     SavedSnapshot, SessionOptions, Settled, SnapshotError, Variables,
 };
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::error::ServerError;
 use crate::label::Label;
 use crate::new_session::{NewSession, OldSession};
+use crate::notebook::KeptNotebook;
 use crate::object_snapshots::ObjectSnapshots;
 use crate::service::Service;
 use crate::sessions::SessionEntry;
@@ -75,6 +77,8 @@ pub(crate) struct SessionRecord {
     variables: BTreeMap<String, String>,
     label: Label,
     forked_from: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    notebook: Option<Box<RawValue>>,
     lost: Vec<String>,
 }
 
@@ -129,6 +133,7 @@ impl SessionEntry {
             variables: self.options.variables.as_map().clone(),
             label: self.label(),
             forked_from: self.forked_from.clone(),
+            notebook: self.notebook().to_record(),
             lost,
         };
         KeptSession {
@@ -377,6 +382,7 @@ impl Service {
         let mut lost = Vec::new();
         let mut saved = kept.saved;
         let mut engine = None;
+        let mut notebook = KeptNotebook::default();
         match record {
             Some(record) => {
                 record.limits.apply(&mut options.limits);
@@ -386,6 +392,14 @@ impl Service {
                 created += Duration::from_secs(record.created);
                 (new.cells, new.forked_from) = (record.cells, record.forked_from);
                 lost = record.lost;
+                if let Some(record) = &record.notebook {
+                    let memory = &self.admission.charged;
+                    let kept = KeptNotebook::from_record(record, memory, &kept.tenant);
+                    notebook = kept.unwrap_or_else(|| {
+                        lost.push("its notebook is gone: the service could not keep it".to_owned());
+                        KeptNotebook::default()
+                    });
+                }
                 new.allow = self.still_allowed(record.allow, &mut lost);
                 options.network = network(&new.allow)?;
                 options.packages = still_permitted(&options.packages, record.packages, &mut lost);
@@ -433,6 +447,7 @@ impl Service {
             id: kept.id,
             created,
             live: session.map(permit),
+            notebook,
         };
         self.sessions.hold_again(old, new);
         Ok(restored)

@@ -46,6 +46,7 @@ mod moving;
 mod new_session;
 mod node;
 mod node_clients;
+mod notebook;
 mod object_snapshots;
 mod offload;
 mod openapi;

@@ -7,6 +7,7 @@ use belljar_sandbox::{Session, SessionOptions};
 
 use crate::admission::Permit;
 use crate::label::Label;
+use crate::notebook::KeptNotebook;
 use crate::tenants::TenantName;
 
 /// What a session is held with.
@@ -29,4 +30,5 @@ pub(crate) struct OldSession {
     pub(crate) id: String,
     pub(crate) created: SystemTime,
     pub(crate) live: Result<(Session, Permit), String>,
+    pub(crate) notebook: KeptNotebook,
 }

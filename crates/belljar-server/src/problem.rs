@@ -109,6 +109,7 @@ codes! {
     NotCheckpointed "not_checkpointed" CONFLICT never "The checkpoint failed";
     TooManyCheckpoints "too_many_checkpoints" CONFLICT never "Too many named checkpoints in this session";
     NamespaceRefused "namespace_refused" CONFLICT never "The namespace cannot be created or removed";
+    NotebookChanged "notebook_changed" CONFLICT never "The notebook has changed";
     NotATable "not_a_table" CONFLICT never "The variable is not a table";
     TableNotRead "table_not_read" CONFLICT never "The table cannot be read";
     NotForked "not_forked" CONFLICT never "The session cannot be forked";

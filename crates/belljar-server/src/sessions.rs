@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::SystemTime;
 
 use belljar_agent::METRIC_TARGET;
@@ -17,6 +17,7 @@ use crate::label::{ContainerLabel, Label, LabelChange, LabelFilter, LeaseEnd};
 use crate::lock::lock;
 use crate::new_session::{NewSession, OldSession};
 use crate::node::random_hex;
+use crate::notebook::KeptNotebook;
 use crate::problem::{Code, Problem};
 use crate::tenants::TenantName;
 use crate::uploads::UploadBook;
@@ -45,6 +46,7 @@ pub(crate) struct SessionEntry {
     pub(crate) forked_from: Option<String>,
     live: Mutex<Live>,
     cells: Mutex<KeptCells>,
+    notebook: Mutex<KeptNotebook>,
     last_cell: AtomicU32,
     running: AtomicUsize,
     /// Whether it is about to hibernate, at the end of its lease.
@@ -261,6 +263,7 @@ impl SessionEntry {
             forked_from: new.forked_from,
             live: Mutex::new(live),
             cells: Mutex::default(),
+            notebook: Mutex::default(),
             last_cell: AtomicU32::new(new.cells),
             running: AtomicUsize::new(0),
             falls_asleep: AtomicBool::new(false),
@@ -284,6 +287,11 @@ impl SessionEntry {
 
     pub(crate) fn cells(&self) -> Vec<Arc<CellRecord>> {
         lock(&self.cells).list()
+    }
+
+    /// Its cells as a person has arranged them.
+    pub(crate) fn notebook(&self) -> MutexGuard<'_, KeptNotebook> {
+        lock(&self.notebook)
     }
 
     pub(crate) fn cell(&self, number: u32) -> Result<Arc<CellRecord>, Problem> {
@@ -401,7 +409,9 @@ impl Sessions {
             Err(why) => Live::Ended(Some(why)),
         };
         self.insert(new, |number, new| {
-            SessionEntry::new(old.id, number, old.created, live, new)
+            let notebook = Mutex::new(old.notebook);
+            let entry = SessionEntry::new(old.id, number, old.created, live, new);
+            SessionEntry { notebook, ..entry }
         });
     }
 

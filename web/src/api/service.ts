@@ -15,6 +15,7 @@ import type {
   FileView,
   Me,
   NameInfo,
+  Notebook,
   Outcome,
   Policy,
   RunPage,
@@ -125,6 +126,9 @@ export const sessions = {
   cells: (id: string) => askJson<CellList>(route`v1/sessions/${id}/cells`),
   cellOutcome: (id: string, cell: number) =>
     askJson<{ outcome?: Outcome; state: string }>(route`v1/sessions/${id}/cells/${cell}`),
+  notebook: (id: string) => askJson<Notebook>(route`v1/sessions/${id}/notebook`),
+  storeNotebook: (id: string, notebook: Notebook) =>
+    askJson<{ revision: number }>(route`v1/sessions/${id}/notebook`, { method: 'PUT', json: notebook }),
   /** `null` is the end of input. */
   answer: (id: string, cell: number, number: number, text: string | null) =>
     ask(route`v1/sessions/${id}/cells/${cell}/input`, {

@@ -40,13 +40,15 @@ export function makeEditor(
   label: string,
   onChange: (code: string) => void,
   onSubmit: () => void,
+  onCancel?: () => void,
 ): EditorView {
   const submit = (): boolean => {
     onSubmit();
     return true;
   };
   const leave = (view: EditorView): boolean => {
-    view.contentDOM.blur();
+    if (onCancel) onCancel();
+    else view.contentDOM.blur();
     return true;
   };
   const state = EditorState.create({

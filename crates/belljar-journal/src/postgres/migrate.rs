@@ -25,7 +25,6 @@ pub(super) const JOURNAL: Migrations = Migrations {
         include_str!("0002.sql"),
         include_str!("0003.sql"),
         include_str!("0004.sql"),
-        include_str!("0005.sql"),
     ],
 };
 

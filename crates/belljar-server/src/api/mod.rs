@@ -16,6 +16,7 @@ mod lease;
 mod login;
 mod mcp;
 mod namespaces;
+mod notebook;
 mod openai;
 mod ports;
 mod reproduce;
@@ -77,6 +78,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(cells::show))
         .routes(routes!(cells::events))
         .routes(routes!(cells::input))
+        .routes(routes!(notebook::show, notebook::store))
         .routes(routes!(socket::open))
         .routes(routes!(namespaces::list, namespaces::create))
         .routes(routes!(namespaces::restart))

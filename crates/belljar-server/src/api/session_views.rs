@@ -35,6 +35,9 @@ pub(super) struct SessionView {
     busy: bool,
     /// Number of the last started cell.
     cells: u32,
+    /// Revision of its notebook, once one was stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notebook: Option<u64>,
     /// Environment of the session.
     environment: String,
     /// Isolation of the session.
@@ -171,6 +174,7 @@ impl SessionView {
             lost_because: entry.why_lost(),
             busy: entry.is_busy(),
             cells: entry.last_cell(),
+            notebook: entry.notebook().revision(),
             environment: entry.environment.clone(),
             isolation: entry.isolation.as_str(),
             limits: LimitsView {

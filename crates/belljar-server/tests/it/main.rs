@@ -39,6 +39,7 @@ mod mcp_client;
 mod metrics;
 mod namespaces;
 mod nodes;
+mod notebooks;
 mod objects;
 mod openai;
 mod placement;

@@ -1396,6 +1396,9 @@ class SessionView(Model):
 
     name: str | None = None
 
+    notebook: int | None = None
+    """Revision of its notebook, once one was stored."""
+
     packages: PackagesView
 
     secrets: list[str] | None = None
@@ -1546,6 +1549,44 @@ class NamespaceList(Model):
 
     namespaces: list[NamespaceView]
     """`main` first, then in the order of their creation."""
+
+
+NotebookCellKind = Annotated[Literal["code", "markdown"], _Word]
+"""Kind of a cell of a notebook."""
+
+
+class NotebookCell(Model):
+    """A cell of a notebook."""
+
+    cell: int | None = None
+    """Number of its newest execution, if it has run."""
+
+    id: str
+    """Chosen by the client, and unique in the notebook."""
+
+    kind: NotebookCellKind
+
+    source: str
+    """Python source code, or Markdown."""
+
+
+class Notebook(Model):
+    """The cells of a session as a person has arranged them."""
+
+    cells: list[NotebookCell]
+    """Its cells, in their order."""
+
+    hidden: list[int] | None = None
+    """Numbers of executed cells that it does not show: run again since, or removed."""
+
+    revision: int
+    """Counts how often it was stored. To store it, send the revision that it was read with."""
+
+
+class NotebookRevision(Model):
+    """The revision of a stored notebook."""
+
+    revision: int
 
 
 class Parent(Model):

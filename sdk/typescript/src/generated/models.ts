@@ -1373,6 +1373,41 @@ export interface components {
             /** @description Why it is missing. */
             why: string;
         };
+        /** @description The cells of a session as a person has arranged them. */
+        Notebook: {
+            /** @description Its cells, in their order. */
+            cells: components["schemas"]["NotebookCell"][];
+            /** @description Numbers of executed cells that it does not show: run again since, or removed. */
+            hidden?: number[];
+            /**
+             * Format: int64
+             * @description Counts how often it was stored. To store it, send the revision that it was read with.
+             */
+            revision: number;
+        };
+        /** @description A cell of a notebook. */
+        NotebookCell: {
+            /**
+             * Format: int32
+             * @description Number of its newest execution, if it has run.
+             */
+            cell?: number | null;
+            /** @description Chosen by the client, and unique in the notebook. */
+            id: string;
+            kind: components["schemas"]["NotebookCellKind"];
+            /** @description Python source code, or Markdown. */
+            source: string;
+        };
+        /**
+         * @description Kind of a cell of a notebook.
+         * @enum {string}
+         */
+        NotebookCellKind: "code" | "markdown";
+        /** @description The revision of a stored notebook. */
+        NotebookRevision: {
+            /** Format: int64 */
+            revision: number;
+        };
         /** @description A body without fields, or none. */
         Nothing: Record<string, never>;
         /**
@@ -2166,6 +2201,11 @@ export interface components {
             /** @description Directories of the host, in `/data/NAME`. */
             mounts?: string[];
             name?: string | null;
+            /**
+             * Format: int64
+             * @description Revision of its notebook, once one was stored.
+             */
+            notebook?: number | null;
             packages: components["schemas"]["PackagesView"];
             /** @description Names of its secrets. */
             secrets?: string[];
@@ -2794,6 +2834,10 @@ export type NamespaceList = components['schemas']['NamespaceList'];
 export type NamespaceView = components['schemas']['NamespaceView'];
 export type NetworkAsked = components['schemas']['NetworkAsked'];
 export type NotKept = components['schemas']['NotKept'];
+export type Notebook = components['schemas']['Notebook'];
+export type NotebookCell = components['schemas']['NotebookCell'];
+export type NotebookCellKind = components['schemas']['NotebookCellKind'];
+export type NotebookRevision = components['schemas']['NotebookRevision'];
 export type Nothing = components['schemas']['Nothing'];
 export type OnFailureAsked = components['schemas']['OnFailureAsked'];
 export type Outcome = components['schemas']['Outcome'];

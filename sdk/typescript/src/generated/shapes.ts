@@ -129,6 +129,9 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, string>>>> 
   "NamespaceList": {
     "namespaces": "NamespaceView"
   },
+  "Notebook": {
+    "cells": "NotebookCell"
+  },
   "Outcome": {
     "network": "Traffic",
     "cause": "Cause",

@@ -950,6 +950,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{id}/notebook": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the notebook of a session. Does not wake the session. */
+        get: operations["show_notebook"];
+        /** Replaces the notebook of a session, if nobody else has since it was read. Runs nothing, and does not wake the session. */
+        put: operations["store_notebook"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{id}/ports/{port}": {
         parameters: {
             query?: never;
@@ -2590,6 +2608,41 @@ export interface components {
             /** @description Why it is missing. */
             why: string;
         };
+        /** @description The cells of a session as a person has arranged them. */
+        Notebook: {
+            /** @description Its cells, in their order. */
+            cells: components["schemas"]["NotebookCell"][];
+            /** @description Numbers of executed cells that it does not show: run again since, or removed. */
+            hidden?: number[];
+            /**
+             * Format: int64
+             * @description Counts how often it was stored. To store it, send the revision that it was read with.
+             */
+            revision: number;
+        };
+        /** @description A cell of a notebook. */
+        NotebookCell: {
+            /**
+             * Format: int32
+             * @description Number of its newest execution, if it has run.
+             */
+            cell?: number | null;
+            /** @description Chosen by the client, and unique in the notebook. */
+            id: string;
+            kind: components["schemas"]["NotebookCellKind"];
+            /** @description Python source code, or Markdown. */
+            source: string;
+        };
+        /**
+         * @description Kind of a cell of a notebook.
+         * @enum {string}
+         */
+        NotebookCellKind: "code" | "markdown";
+        /** @description The revision of a stored notebook. */
+        NotebookRevision: {
+            /** Format: int64 */
+            revision: number;
+        };
         /** @description A body without fields, or none. */
         Nothing: Record<string, never>;
         /**
@@ -3383,6 +3436,11 @@ export interface components {
             /** @description Directories of the host, in `/data/NAME`. */
             mounts?: string[];
             name?: string | null;
+            /**
+             * Format: int64
+             * @description Revision of its notebook, once one was stored.
+             */
+            notebook?: number | null;
             packages: components["schemas"]["PackagesView"];
             /** @description Names of its secrets. */
             secrets?: string[];
@@ -6415,6 +6473,77 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    show_notebook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The notebook; an empty one of revision 0 before the first is stored. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Notebook"];
+                };
+            };
+            /** @description A problem. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    store_notebook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Repeating a request with the same key returns the first response again. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description The session. */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Notebook"];
+            };
+        };
+        responses: {
+            /** @description Stored. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NotebookRevision"];
+                };
             };
             /** @description A problem. */
             default: {
