@@ -1,10 +1,11 @@
 //! Requests to an object store: signed, bounded in time, and repeated where that may help.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use reqwest::header::HeaderMap;
+use reqwest::header::{DATE, HeaderMap};
 use reqwest::{Method, Response, StatusCode, redirect};
 use sha2::{Digest as _, Sha256};
 use time::OffsetDateTime;
@@ -31,6 +32,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Requests at once: the rest waits.
 const AT_ONCE: usize = 32;
+
+/// A signature that is older is taken for a replay. Less is no reason why a request was refused.
+const SKEW: i64 = 60;
 
 /// How much of the body of a refusal is read.
 const MAX_REFUSAL: usize = 64 << 10;
@@ -82,6 +86,9 @@ pub(super) struct Client {
     address: Address,
     credentials: ObjectCredentials,
     slots: Semaphore,
+    /// How many seconds the store's clock is ahead of this machine's, once that mattered: a node whose clock is wrong
+    /// works like the others.
+    ahead: AtomicI64,
 }
 
 impl Client {
@@ -111,6 +118,7 @@ impl Client {
             address,
             credentials,
             slots: Semaphore::new(AT_ONCE),
+            ahead: AtomicI64::new(0),
         })
     }
 
@@ -216,7 +224,9 @@ impl Client {
             url = format!("{url}?{query}");
         }
         let mut request = self.http.request(call.method.clone(), url);
-        for (name, value) in sign::headers(&signed, &self.credentials, OffsetDateTime::now_utc()) {
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        let now = OffsetDateTime::now_utc() + time::Duration::seconds(ahead);
+        for (name, value) in sign::headers(&signed, &self.credentials, now) {
             request = request.header(name, value);
         }
         if call.method == Method::PUT || call.method == Method::POST {
@@ -227,9 +237,16 @@ impl Client {
         if status.is_success() {
             return Ok(response);
         }
+        // The answer to `HEAD` does not say that this is the reason.
+        let drift = store_time(response.headers()).map_or(0, |store| store - now.unix_timestamp());
+        let is_skewed = status == StatusCode::FORBIDDEN && drift.abs() > SKEW;
+        if is_skewed {
+            self.ahead.store(ahead + drift, Ordering::Relaxed);
+        }
         let body = read_up_to(&mut response, MAX_REFUSAL).await?;
         let code = xml::code(&String::from_utf8_lossy(&body));
-        let is_passing = status.is_server_error()
+        let is_passing = is_skewed
+            || status.is_server_error()
             || status == StatusCode::TOO_MANY_REQUESTS
             || status == StatusCode::REQUEST_TIMEOUT
             || matches!(
@@ -296,6 +313,13 @@ async fn read_up_to(response: &mut Response, limit: usize) -> Result<Vec<u8>, Fa
 
 fn unreachable(error: &reqwest::Error) -> Failure {
     Failure::Unreachable(root(error))
+}
+
+/// The time of the store, in seconds since 1970.
+fn store_time(headers: &HeaderMap) -> Option<i64> {
+    let time = httpdate::parse_http_date(headers.get(DATE)?.to_str().ok()?).ok()?;
+    let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_secs()).ok()
 }
 
 /// The innermost cause, which says the most.

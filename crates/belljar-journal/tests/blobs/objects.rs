@@ -201,3 +201,50 @@ async fn a_store_that_never_answers_is_given_up() {
     assert!(error.to_string().contains("within 15 s"), "{error}");
     assert!(begin.elapsed() < Duration::from_secs(40));
 }
+
+/// S3 refuses signatures of another time. The store's answers say what time it is.
+#[test]
+fn a_clock_that_is_wrong_does_no_harm() {
+    for offset in ["-2h", "+40d"] {
+        let address = weed::address(&weed::prefix(), weed::port());
+        let mut command = std::process::Command::new("faketime");
+        command.args(["-m", "-f", offset]);
+        command.arg(std::env::current_exe().unwrap());
+        command.args(["--exact", "objects::with_a_wrong_clock", "--ignored"]);
+        command.env("BELLJAR_TEST_OBJECTS", address);
+        command.env("DONT_FAKE_MONOTONIC", "1");
+        let ended = command.output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        assert!(ended.status.success(), "{offset}: {said}");
+        assert!(said.contains("1 passed"), "{offset}: {said}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs another clock: a_clock_that_is_wrong_does_no_harm runs it"]
+async fn with_a_wrong_clock() {
+    let objects = weed::open(&std::env::var("BELLJAR_TEST_OBJECTS").unwrap());
+    let begin = Instant::now();
+    objects.check().await.unwrap();
+    objects.put("a", "b").await.unwrap();
+    assert_eq!(objects.size("a").await.unwrap(), Some(1));
+    assert_eq!(
+        objects.get("a", 1).await.unwrap().as_deref(),
+        Some(&b"b"[..])
+    );
+    // Learnt once.
+    assert!(
+        begin.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begin.elapsed()
+    );
+    // A wrong key is still one.
+    let address = std::env::var("BELLJAR_TEST_OBJECTS").unwrap();
+    let wrong = ObjectCredentials::new(weed::KEY.0, "a-wrong-secret");
+    let error = Objects::open(&address, wrong).unwrap().check().await;
+    let error = error.unwrap_err();
+    assert!(
+        format!("{error}").contains("SignatureDoesNotMatch"),
+        "{error}"
+    );
+}
