@@ -58,7 +58,8 @@ export function makeEditor(
       history(),
       bracketMatching(),
       closeBrackets(),
-      autocompletion(),
+      // Enter ends a line, unless a suggestion was chosen: a list that opens late must not change what is typed.
+      autocompletion({ selectOnOpen: false }),
       highlightSpecialChars({
         addSpecialChars: new RegExp(hidden.source, 'gu'),
         render: (point) => {
