@@ -45,7 +45,7 @@ async fn nodes_offer_what_they_reported_while_they_beat() {
     assert_eq!(offers[0].place.address, "http://one");
     assert_eq!(offers[0].load, expected);
 
-    // The load goes on with the next life.
+    // The next life of the node reports the same load.
     declare_dead(&database, &two.node()).await;
     assert!(offering(&one.node()).await.is_empty());
     until("the end of the life", async || two.node().is_over()).await;

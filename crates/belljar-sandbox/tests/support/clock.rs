@@ -21,6 +21,26 @@ pub(crate) enum Set {
 pub(crate) struct Clock(PathBuf);
 
 impl Clock {
+    /// One that is true at first, in this file.
+    pub(crate) fn new(file: PathBuf) -> Self {
+        let clock = Self(file);
+        clock.set("+0");
+        clock
+    }
+
+    /// Lets a command have it.
+    pub(crate) fn give_to(&self, command: &mut Command, set: Set) {
+        command
+            .env("LD_PRELOAD", library())
+            .env("FAKETIME_TIMESTAMP_FILE", &self.0)
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_DISABLE_SHM", "1")
+            .env("NO_FAKE_STAT", "1");
+        if set == Set::Wall {
+            command.env("DONT_FAKE_MONOTONIC", "1");
+        }
+    }
+
     /// Moves it from the true time, by `+10y` or `-3600`.
     pub(crate) fn set(&self, offset: &str) {
         let new = self.0.with_extension("new");
@@ -51,20 +71,12 @@ pub(crate) fn with_clock(test: &str, set: Set, body: impl AsyncFnOnce(Clock)) {
             .block_on(body(Clock(file.into())));
     }
     let directory = tempfile::tempdir().unwrap();
-    let clock = Clock(directory.path().join("clock"));
-    clock.set("+0");
+    let clock = Clock::new(directory.path().join("clock"));
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", test, "--nocapture"])
-        .env(FILE, &clock.0)
-        .env("LD_PRELOAD", library())
-        .env("FAKETIME_TIMESTAMP_FILE", &clock.0)
-        .env("FAKETIME_NO_CACHE", "1")
-        .env("FAKETIME_DISABLE_SHM", "1")
-        .env("NO_FAKE_STAT", "1");
-    if set == Set::Wall {
-        command.env("DONT_FAKE_MONOTONIC", "1");
-    }
+        .env(FILE, &clock.0);
+    clock.give_to(&mut command, set);
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(

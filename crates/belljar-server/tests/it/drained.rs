@@ -1,4 +1,4 @@
-//! Nodes of a cluster that are emptied for maintenance: what was on them goes on elsewhere.
+//! Draining a node of a cluster: other nodes continue its runs and sessions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ async fn listed(client: &Client) -> BTreeSet<String> {
     paths.collect()
 }
 
-/// Runs a cell as a client does that comes again when it is told to. Returns what it printed.
+/// Runs a cell, and retries on 503. Returns what it printed.
 async fn printed(client: &Client, session: &str, code: &str) -> String {
     loop {
         let asked = client.post(&format!("{session}/cells"), json!({"code": code}));
@@ -203,7 +203,7 @@ async fn clients_notice_nothing_of_a_drain_and_a_restart() {
     let is_over = Arc::new(AtomicBool::new(false));
     let mut clients = Vec::new();
     for number in 0..4 {
-        // Those whose node is stopped ask the other one.
+        // Clients of a stopped node ask the other one.
         let first = if number % 2 == 0 { &here } else { &other };
         let session = first.session().await;
         first.run(&session, "x = 0").await;

@@ -86,7 +86,7 @@ async fn what_a_full_node_is_asked_for_begins_on_another() {
     two.ends().await;
 }
 
-/// Where no node has room, the client is told so, and when to come again.
+/// If no node has room, the client gets 503 with `Retry-After`.
 #[tokio::test]
 async fn no_node_has_room() {
     let cluster = Cluster::new(postgres::database(), [answer("It is 42.")]).with(|options| {

@@ -110,7 +110,7 @@ async fn a_sandbox_is_used_by_way_of_another_node() {
     assert!(lost["message"].as_str().unwrap().contains(&node), "{lost}");
     let path = format!("/sandboxes/{}", third.id);
     control(&other, "GET", &path).with(503).await;
-    // What is left when a node stops goes on at the other one.
+    // The other node continues the sessions of a node that stops.
     one.ends().await;
     assert_eq!(third.at(&other).lines("x + 1").await[1]["text"], "6");
     let listed = control(&other, "GET", "/v2/sandboxes").with(200).await;
@@ -381,7 +381,7 @@ async fn ports_and_terminals_are_reached_by_way_of_another_node() {
     drop(cluster.silence(&one).await);
     let lost = port.get("/").bearer_auth(&other.key.text);
     lost.problem(503, "node_lost").await;
-    // The session goes on at the other node, without the program on its port.
+    // The other node continues the session, without the program on its port.
     one.ends().await;
     let closed = port.get("/").bearer_auth(&other.key.text);
     closed.problem(502, "port_closed").await;

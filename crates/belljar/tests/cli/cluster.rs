@@ -244,7 +244,8 @@ fn waits_a_run_survives_its_node() {
     third.stop();
 }
 
-/// A node is emptied and stopped, and its session goes on: on another node, and by way of the first one after its restart.
+/// A session of a node that is drained and stopped continues on another node, and requests to the first one are passed on
+/// after its restart.
 #[test]
 fn a_node_is_drained_stopped_and_started_again() {
     let cluster = Cluster::new([]);

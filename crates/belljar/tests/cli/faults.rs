@@ -4,6 +4,8 @@
 
 mod checker;
 mod clients;
+#[path = "../../../belljar-sandbox/tests/support/clock.rs"]
+mod clock;
 mod cluster;
 #[path = "../../../belljar-journal/tests/cluster/proxy.rs"]
 mod database_proxy;
@@ -30,6 +32,9 @@ const SESSIONS: usize = 2;
 struct Plan {
     faults: u64,
     seed: u64,
+    /// Each data directory is a file system of its own, which can be full: it takes root, and other tests that run beside
+    /// would see its mount.
+    has_disks: bool,
 }
 
 /// When something was broken, in milliseconds.
@@ -45,7 +50,11 @@ pub(super) struct Fault {
 /// J1, J2, J5, J6, S1, C1, L1 with a few faults. The long campaign is for the rest.
 #[test]
 fn waits_services_with_faults_violate_nothing() {
-    let report = run(Plan { faults: 8, seed: 3 });
+    let report = run(Plan {
+        faults: 8,
+        seed: 3,
+        has_disks: false,
+    });
     println!("{report}");
     assert!(report.violations.is_empty(), "{report}");
     assert!(report.runs >= RUNS, "{report}");
@@ -60,6 +69,7 @@ fn long_campaign() {
     let report = run(Plan {
         faults: number("BELLJAR_CLUSTER_FAULTS", 100),
         seed: number("BELLJAR_CLUSTER_SEED", 1),
+        has_disks: rustix::process::geteuid().is_root(),
     });
     println!("{report}");
     assert!(report.violations.is_empty(), "{report}");
@@ -141,7 +151,7 @@ fn the_checker_notices() {
 }
 
 fn run(plan: Plan) -> Report {
-    let mut cluster = Cluster::start();
+    let mut cluster = Cluster::start(plan);
     let load = Arc::new(Load {
         addresses: cluster
             .members

@@ -1,4 +1,4 @@
-//! Compares what the service has with what its clients were told.
+//! Compares what the service has with the answers that its clients got.
 
 use std::collections::BTreeMap;
 use std::fmt;

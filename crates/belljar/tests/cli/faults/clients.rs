@@ -1,4 +1,4 @@
-//! Clients of a cluster that has faults: what they were told, and what they were promised.
+//! Clients of a cluster while faults are injected, and the answers that they got.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -43,7 +43,7 @@ pub(super) struct Followed {
 pub(super) struct Sessions {
     pub(super) made: usize,
     pub(super) cells: usize,
-    /// Those whose node was lost.
+    /// Sessions of nodes that were lost.
     pub(super) lost: usize,
 }
 

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use belljar_test_model::{Scripted, ScriptedModel};
 
+use super::clock::{Clock, Set};
 use super::random::Random;
 use super::{Fault, Plan, database_proxy};
 use crate::postgres::{self, Server};
@@ -74,6 +74,10 @@ pub(super) struct Member {
     peers: weed::proxy::Proxy,
     arguments: Vec<String>,
     model: String,
+    /// One of them has a clock that jumps.
+    clock: Option<Clock>,
+    /// Its data directory is a file system of its own.
+    has_disk: bool,
     process: Mutex<Process>,
     exits: Mutex<Vec<String>>,
 }
@@ -112,22 +116,13 @@ impl Member {
             .stdin(Stdio::null())
             .stdout(log("stdout"))
             .stderr(log("stderr"));
-        if self.has_clock() {
-            set_clock(&mut command, &self.clock());
+        if let Some(clock) = &self.clock {
+            clock.give_to(&mut command, Set::Wall);
         }
         *process = Process {
             child: Some(command.spawn().unwrap()),
             is_down: false,
         };
-    }
-
-    /// One of them has a clock that jumps.
-    fn has_clock(&self) -> bool {
-        self.number == NODES - 1
-    }
-
-    fn clock(&self) -> PathBuf {
-        self.scratch.path("clock")
     }
 
     fn kill(&self) {
@@ -175,7 +170,7 @@ impl Member {
         said.lines().skip(skipped).collect::<Vec<_>>().join("\n")
     }
 
-    fn fail(&self, name: &str, time: Duration, clock: &str) {
+    fn fail(&self, name: &str, time: Duration, offset: &str) {
         use database_proxy::Network;
         match name {
             "kill" => {
@@ -219,7 +214,7 @@ impl Member {
                 self.peers.set(Wire::Works);
             }
             "clock" => {
-                fs::write(self.clock(), clock).unwrap();
+                self.clock.as_ref().unwrap().set(offset);
                 std::thread::sleep(time);
             }
             "disk full" => {
@@ -239,7 +234,7 @@ impl Member {
 impl Drop for Member {
     fn drop(&mut self) {
         self.kill();
-        if is_root() {
+        if self.has_disk {
             let _ = Command::new("umount")
                 .arg("-l")
                 .arg(self.scratch.path("service"))
@@ -248,31 +243,8 @@ impl Drop for Member {
     }
 }
 
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
-/// The wall clock is what the file says; the time that runs is the real one.
-fn set_clock(command: &mut Command, clock: &Path) {
-    if !clock.exists() {
-        fs::write(clock, "+0").unwrap();
-    }
-    let directories = fs::read_dir("/usr/lib").unwrap().flatten();
-    let library = directories
-        .map(|directory| directory.path().join("faketime/libfaketimeMT.so.1"))
-        .find(|library| library.exists())
-        .expect("libfaketime is missing: install `faketime`");
-    command
-        .env("LD_PRELOAD", library)
-        .env("FAKETIME_TIMESTAMP_FILE", clock)
-        .env("FAKETIME_NO_CACHE", "1")
-        .env("FAKETIME_DISABLE_SHM", "1")
-        .env("DONT_FAKE_MONOTONIC", "1")
-        .env("NO_FAKE_STAT", "1");
-}
-
 impl Cluster {
-    pub(super) fn start() -> Self {
+    pub(super) fn start(plan: Plan) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
@@ -291,7 +263,7 @@ impl Cluster {
             let peers = runtime.block_on(weed::proxy::Proxy::start(listens.port()));
             let scratch = Scratch::new();
             fs::create_dir(scratch.path("service")).unwrap();
-            if is_root() {
+            if plan.has_disks {
                 let mount = ["-t", "tmpfs", "-o", "size=64m,mode=700", "belljar"];
                 let mut command = Command::new("mount");
                 command.args(mount).arg(scratch.path("service"));
@@ -309,6 +281,7 @@ impl Cluster {
             ] {
                 arguments.extend([option.to_owned(), value]);
             }
+            let clock = (number == NODES - 1).then(|| Clock::new(scratch.path("clock")));
             let member = Arc::new(Member {
                 number,
                 scratch,
@@ -317,6 +290,8 @@ impl Cluster {
                 peers,
                 arguments,
                 model: model.base_url(),
+                clock,
+                has_disk: plan.has_disks,
                 process: Mutex::default(),
                 exits: Mutex::default(),
             });
@@ -395,15 +370,11 @@ impl Cluster {
     pub(super) fn inject(&mut self, plan: Plan) -> Vec<Fault> {
         let mut random = Random::new(plan.seed);
         let mut faults = Vec::new();
-        let mut running: Vec<(Option<usize>, JoinHandle<Fault>)> = Vec::new();
+        let mut running = Running::new();
         for _ in 0..plan.faults {
             std::thread::sleep(Duration::from_millis(random.below(1500)));
             let of = random.below(100);
-            let (over, left) = running
-                .into_iter()
-                .partition(|(_, fault)| fault.is_finished());
-            running = left;
-            faults.extend(finish(over));
+            faults.extend(take_finished(&mut running));
             let time = Duration::from_millis(500 + random.below(6000));
             if of < 12 {
                 let kinds = [
@@ -412,15 +383,8 @@ impl Cluster {
                     "backend kill",
                     "failover",
                 ];
-                let (name, begin) = (*random.pick(&kinds), now());
-                self.break_database(name);
-                let (node, end) = (None, now());
-                faults.push(Fault {
-                    name,
-                    node,
-                    begin,
-                    end,
-                });
+                let name = *random.pick(&kinds);
+                faults.push(timed(name, None, || self.break_database(name)));
                 continue;
             }
             // One of the store at a time.
@@ -434,28 +398,18 @@ impl Cluster {
                 let (name, wire) = *random.pick(&kinds);
                 let store = self.store.clone();
                 let fault = std::thread::spawn(move || {
-                    let begin = now();
-                    store.set(wire);
-                    std::thread::sleep(time);
-                    store.set(Wire::Works);
-                    let (node, end) = (None, now());
-                    Fault {
-                        name,
-                        node,
-                        begin,
-                        end,
-                    }
+                    timed(name, None, || {
+                        store.set(wire);
+                        std::thread::sleep(time);
+                        store.set(Wire::Works);
+                    })
                 });
                 running.push((None, fault));
                 continue;
             }
             while running.iter().filter(|(node, _)| node.is_some()).count() >= FAULTY {
                 std::thread::sleep(Duration::from_millis(50));
-                let (over, left) = running
-                    .into_iter()
-                    .partition(|(_, fault)| fault.is_finished());
-                running = left;
-                faults.extend(finish(over));
+                faults.extend(take_finished(&mut running));
             }
             let free = self.members.iter();
             let free: Vec<Arc<Member>> = free
@@ -475,25 +429,17 @@ impl Cluster {
                 "out of reach",
                 "unreachable",
             ];
-            if member.has_clock() {
+            if member.clock.is_some() {
                 kinds.extend(["clock"; 4]);
             }
-            if is_root() {
+            if plan.has_disks {
                 kinds.push("disk full");
             }
             let name = *random.pick(&kinds);
-            let clock = *random.pick(&["+0", "+2h", "-2h", "+3d", "-40s"]);
+            let offset = *random.pick(&["+0", "+2h", "-2h", "+3d", "-40s"]);
             let number = member.number;
             let fault = std::thread::spawn(move || {
-                let begin = now();
-                member.fail(name, time, clock);
-                let (node, end) = (Some(number), now());
-                Fault {
-                    name,
-                    node,
-                    begin,
-                    end,
-                }
+                timed(name, Some(number), || member.fail(name, time, offset))
             });
             running.push((Some(number), fault));
         }
@@ -502,7 +448,30 @@ impl Cluster {
     }
 }
 
-fn finish(running: Vec<(Option<usize>, JoinHandle<Fault>)>) -> Vec<Fault> {
+/// A fault that has lasted as long as this work.
+fn timed(name: &'static str, node: Option<usize>, work: impl FnOnce()) -> Fault {
+    let begin = now();
+    work();
+    let end = now();
+    Fault {
+        name,
+        node,
+        begin,
+        end,
+    }
+}
+
+type Running = Vec<(Option<usize>, JoinHandle<Fault>)>;
+
+fn take_finished(running: &mut Running) -> Vec<Fault> {
+    finish(
+        running
+            .extract_if(.., |(_, fault)| fault.is_finished())
+            .collect(),
+    )
+}
+
+fn finish(running: Running) -> Vec<Fault> {
     running
         .into_iter()
         .map(|(_, fault)| fault.join().unwrap())
