@@ -16,7 +16,10 @@ TIERS = {
     "podman": "Podman",
     "tls": "Docker over TLS",
     "gvisor": "gVisor",
+    "fresh": "Fresh interpreter",
 }
+# What `all` means in the list: those with other walls.
+OTHER_WALLS = [tier for tier in TIERS if tier != "fresh"]
 RESULTS = ("differs", "not there", "varies", "holds")
 DIRECTORY = pathlib.Path("crates/belljar-sandbox/tests/tiers")
 Row = collections.namedtuple("Row", "tiers tests result why says")
@@ -29,7 +32,7 @@ def rows():
         cells = [cell.strip() for cell in line.split("|")]
         if len(cells) != 5 or cells[2] not in RESULTS:
             sys.exit(f"list.txt, line {number}: not tiers | tests | result | why | says")
-        tiers = list(TIERS) if cells[0] == "all" else cells[0].split()
+        tiers = OTHER_WALLS if cells[0] == "all" else cells[0].split()
         if set(tiers) - set(TIERS):
             sys.exit(f"list.txt, line {number}: no such tier")
         yield Row(tiers, cells[1].split(), *cells[2:])
@@ -98,9 +101,9 @@ INTRODUCTION = """\
 # Tests on each isolation tier
 
 The tests of the sandbox and its [attack suite](security-tests.md) run on Belljar's own walls, and again with each
-session in a [container](images.md) or in a [sandbox of gVisor](isolation.md). The tests say nothing of tiers. A list names
-each test that differs on a tier, with the reason; `.ci/tiers` runs the tests, and fails if the list and the results differ
-in either direction.
+session in a [container](images.md), in a [sandbox of gVisor](isolation.md), or in an interpreter of its own behind own
+walls (`Backend::Fresh`: no template). The tests say nothing of tiers. A list names each test that differs on a tier, with
+the reason; `.ci/tiers` runs the tests, and fails if the list and the results differ in either direction.
 
 - **held**: the test passes as it is.
 - **differs**: the tier does it in another way, weaker or stronger, as the row says.
@@ -121,7 +124,9 @@ def page():
     for row in rows():
         if row.result == "holds" or not set(tested) & set(row.tiers):
             continue
-        tiers = "all" if set(tested) <= set(row.tiers) else ", ".join(TIERS[tier] for tier in tested if tier in row.tiers)
+        tiers = ", ".join(TIERS[tier] for tier in tested if tier in row.tiers)
+        if set(tested) & set(OTHER_WALLS) <= set(row.tiers):
+            tiers = tiers if "fresh" in row.tiers else "all other walls"
         tests = " ".join(f"`{test.replace('|', chr(92) + '|')}`" for test in row.tests)
         text += f"| {tests} | {tiers} | {row.result} | {row.why} |\n"
     pathlib.Path("docs/tiers.md").write_text(text)

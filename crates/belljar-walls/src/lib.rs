@@ -61,5 +61,5 @@ pub use process::{Process, raise_open_files, spawn_limited};
 pub use root::{HOME, RootSpec, slot_path, slot_workspace};
 pub use seccomp::{seccomp_program, seccomp_works};
 pub use start::{Keeper, StartError};
-pub use sys::{has_admin_capability, is_read, limit_heaps, user_namespaces_work};
+pub use sys::{has_admin_capability, is_read, limit_heaps, start_writing, user_namespaces_work};
 pub use writer::{FileWriter, Writing};

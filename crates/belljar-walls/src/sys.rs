@@ -205,6 +205,17 @@ pub fn limit_heaps() {
     }
 }
 
+/// Makes the disk begin to write these bytes of a file. That is only a hint, and says nothing about when they
+/// are there: some file systems don't know it.
+pub fn start_writing(file: impl AsFd, from: u64, bytes: u64) {
+    let (Ok(from), Ok(bytes)) = (from.try_into(), bytes.try_into()) else {
+        return;
+    };
+    let fd = file.as_fd().as_raw_fd();
+    // SAFETY: takes plain numbers, and changes no byte of the file.
+    unsafe { libc::sync_file_range(fd, from, bytes, libc::SYNC_FILE_RANGE_WRITE) };
+}
+
 /// Whether this process may make a user namespace here, and use it: tried in a child.
 pub fn user_namespaces_work() -> io::Result<()> {
     // SAFETY: the child only makes a few system calls and exits, which is allowed after a fork of a

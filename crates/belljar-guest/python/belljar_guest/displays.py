@@ -94,6 +94,11 @@ def display(
     return handle
 
 
+def cite(value, label):
+    """Prints a value with what it is. A run takes that as the meaning of the value in its answer, where the code agrees."""
+    print(f"{' '.join(str(label).split())}: {value}")
+
+
 def update_display(value, *, display_id, **options):
     """Changes the display with this id."""
     display(value, display_id=display_id, update=True, **options)

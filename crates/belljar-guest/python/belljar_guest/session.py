@@ -71,6 +71,7 @@ class Session:
         self.first_main = _modules.get("__main__")
         _modules["__main__"] = self.namespaces.main.module
         builtins.display = displays.display
+        builtins.cite = displays.cite
         shell = Shell(self.namespaces.main.cells, self.streams)
         self.namespaces.lead(shell)
         builtins.get_ipython = shell.get_ipython

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::snapshot_store::{SavedSnapshot, SnapshotStore};
+use crate::state::freeing::FreedLater;
 use crate::state::snapshot::{Reader, SnapshotError, open_snapshot, read_snapshot};
 
 /// Where to read a snapshot.
@@ -100,6 +101,7 @@ impl Drop for KeptSnapshot {
     fn drop(&mut self) {
         match &self.0 {
             Some(SnapshotSource::File(path)) => {
+                let _freed = FreedLater::hold(path);
                 // The engine's directory goes with the engine.
                 let _ = std::fs::remove_file(path);
             }

@@ -5,6 +5,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod checkpoint_set;
 pub(crate) mod checkpoints;
 pub(crate) mod forks;
+mod freeing;
 mod kept_snapshot;
 pub(crate) mod lifecycle;
 mod losses;

@@ -1,4 +1,5 @@
-//! Sessions in containers or sandboxes of gVisor, where `.ci/tiers` asks for them: the tests themselves say nothing of it.
+//! Sessions in containers, in sandboxes of gVisor or with an interpreter of their own, where `.ci/tiers` asks for them: the
+//! tests themselves say nothing of it.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,12 +17,20 @@ pub(crate) fn is_gvisor() -> bool {
     backend() == Some("gvisor")
 }
 
+/// Whether each session starts an interpreter of its own, behind own walls.
+pub(crate) fn is_fresh() -> bool {
+    backend() == Some("fresh")
+}
+
 fn backend() -> Option<&'static str> {
     static BACKEND: OnceLock<Option<String>> = OnceLock::new();
     let backend = BACKEND.get_or_init(|| std::env::var("BELLJAR_TEST_BACKEND").ok());
     assert!(
-        matches!(backend.as_deref(), None | Some("container" | "gvisor")),
-        "BELLJAR_TEST_BACKEND is container, gvisor, or not set: {backend:?}"
+        matches!(
+            backend.as_deref(),
+            None | Some("container" | "gvisor" | "fresh")
+        ),
+        "BELLJAR_TEST_BACKEND is container, gvisor, fresh, or not set: {backend:?}"
     );
     backend.as_deref()
 }
@@ -109,7 +118,9 @@ pub(crate) fn cgroups(session: u64) -> Vec<PathBuf> {
         let pid = docker(&["inspect", "--format", "{{.State.Pid}}", &id]);
         let path = format!("/proc/{}/cgroup", pid.trim());
         let lines = std::fs::read_to_string(path).unwrap_or_default();
-        let lines = lines.lines().map(|line| {
+        // It may be in the root of a hierarchy: gVisor's kernel has no cgroup in that of version 2 beside version 1.
+        let lines = lines.lines().filter(|line| !line.ends_with(":/"));
+        let lines = lines.map(|line| {
             let mut parts = line.splitn(3, ':').skip(1);
             let controllers = parts.next().unwrap_or_default().trim_start_matches("name=");
             let path = parts.next().unwrap_or_default().trim_start_matches('/');

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use belljar_sandbox::protocol::Outcome;
 use belljar_sandbox::{
-    Cell, Checkpoints, Engine, EngineBuilder, Environment, EnvironmentSpec, EnvironmentStore,
-    Limits, Session, SessionOptions,
+    Backend, Cell, Checkpoints, Engine, EngineBuilder, Environment, EnvironmentSpec,
+    EnvironmentStore, Limits, Session, SessionOptions,
 };
 
 pub(crate) use log::Log;
@@ -70,6 +70,8 @@ pub(crate) fn plain_builder(environment: Environment) -> EngineBuilder {
     let builder = Engine::builder(environment);
     if containers::is_gvisor() {
         builder.gvisor()
+    } else if containers::is_fresh() {
+        builder.backend(Backend::Fresh)
     } else {
         builder
     }

@@ -12,10 +12,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use belljar_protocol::SavedName;
-use belljar_walls::{BeneathError, EntryKind};
+use belljar_walls::{BeneathError, EntryKind, start_writing};
 use serde::{Deserialize, Serialize};
 use tokio::sync::SemaphorePermit;
 
+use super::checksum::hash;
 use super::error::SnapshotError;
 use crate::backend::workspace::{Files, FilesWriting};
 use crate::disk::{DiskAllowance, DiskSpace};
@@ -23,6 +24,7 @@ use crate::environment::LockedPackage;
 use crate::error::Error;
 use crate::session::namespace_list::SavedNamespace;
 use crate::session::packages::Layer;
+use crate::state::freeing::FreedLater;
 
 const MAGIC: &[u8; 16] = b"belljar-snapshot";
 const VERSION: u32 = 2;
@@ -36,6 +38,8 @@ pub(super) const MAX_HEADER: u64 = 64 << 20;
 const MAX_PATH: u32 = 4096;
 const CHUNK: usize = 1 << 20;
 const MAX_CHUNK: u32 = 1 << 20;
+/// So many bytes are sent to the disk while the next ones are made.
+const AHEAD: u64 = 8 << 20;
 /// A chunk of so many bytes is copied by the process that writes the files, and not sent to it.
 const COPIED: u32 = 64 << 10;
 /// More entries than any workspace has by default.
@@ -94,6 +98,8 @@ pub(crate) struct Writer {
     file: BufWriter<tempfile::NamedTempFile>,
     hash: blake3::Hasher,
     written: u64,
+    /// Bytes that the disk has been asked to write already.
+    begun: u64,
     space: Option<DiskSpace>,
     /// For the files, which may be many and small: to fill it with zeros takes longer than to read one.
     chunk: Vec<u8>,
@@ -106,6 +112,7 @@ impl Writer {
             file: BufWriter::with_capacity(CHUNK, new_file(to)?),
             hash: blake3::Hasher::new(),
             written: 0,
+            begun: 0,
             space: disk.map(|disk| disk.take(32)).transpose()?,
             chunk: vec![0; CHUNK],
         };
@@ -121,6 +128,11 @@ impl Writer {
         self.hash.update(bytes);
         self.file.write_all(bytes)?;
         self.written += bytes.len() as u64;
+        if self.written - self.begun >= AHEAD {
+            // The disk works from the beginning, not only at the end, where it is waited for.
+            start_writing(self.file.get_ref(), self.begun, self.written - self.begun);
+            self.begun = self.written;
+        }
         Ok(())
     }
 
@@ -246,6 +258,7 @@ impl Writer {
             .into_inner()
             .map_err(io::IntoInnerError::into_error)?;
         file.as_file().sync_all()?;
+        let _replaced = FreedLater::hold(to);
         file.persist(to).map_err(|error| error.error)?;
         Ok((self.written + 32, self.space))
     }
@@ -305,7 +318,7 @@ impl Reader {
         if sum != Some(body) || header > MAX_HEADER {
             return Err(SnapshotError::Damaged("its lengths are inconsistent"));
         }
-        if hash(&mut file, HEAD + body + LENGTHS)? != expected {
+        if hash(&file, HEAD + body + LENGTHS)? != expected {
             return Err(SnapshotError::Damaged("its checksum is wrong"));
         }
 
@@ -378,6 +391,7 @@ impl Reader {
         self.file.seek(SeekFrom::Start(0))?;
         io::copy(&mut self.file, &mut file)?;
         file.as_file().sync_all()?;
+        let _replaced = FreedLater::hold(to);
         file.persist(to).map_err(|error| error.error)?;
         Ok(())
     }
@@ -387,10 +401,9 @@ impl Reader {
         self.file.try_clone()
     }
 
-    /// The bytes of the variables.
-    pub(crate) fn variables(mut self) -> io::Result<io::Take<File>> {
-        self.file.seek(SeekFrom::Start(HEAD))?;
-        Ok(self.file.take(self.variables))
+    /// Where the variables are in the file.
+    pub(crate) fn variables(&self) -> std::ops::Range<u64> {
+        HEAD..HEAD + self.variables
     }
 }
 
@@ -408,19 +421,6 @@ const BAD_FILES: SnapshotError = SnapshotError::Damaged("its list of files canno
 fn number(bytes: &[u8]) -> u64 {
     let fold = |n, byte: &u8| n << 8 | u64::from(*byte);
     bytes.iter().rev().fold(0, fold)
-}
-
-fn hash(file: &mut File, length: u64) -> io::Result<[u8; 32]> {
-    file.seek(SeekFrom::Start(0))?;
-    let mut hash = blake3::Hasher::new();
-    let mut left = file.take(length);
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        match left.read(&mut chunk)? {
-            0 => return Ok(hash.finalize().into()),
-            read => hash.update(&chunk[..read]),
-        };
-    }
 }
 
 /// A part of a file that is read in order.

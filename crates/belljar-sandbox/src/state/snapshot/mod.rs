@@ -3,20 +3,24 @@
 //! The variables are pickled and unpickled by guests behind their walls. The host only copies their
 //! bytes, so a hostile snapshot can do no more than the code of a hostile cell.
 
+mod checksum;
 mod error;
 mod file;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use belljar_protocol::{
-    GuestFrame, GuestVariables, HostFrame, LoadedName, RawFrame, SavedName, SavedNames, encode_head,
+    GuestFrame, GuestVariables, HostFrame, LoadedName, RawFrame, SavedName, SavedNames,
+    encode_frame, encode_head,
 };
-use tokio::io::AsyncWriteExt;
+use rustix::fs::Advice;
+use tokio::io::{AsyncWriteExt, Interest};
 use tokio::sync::Semaphore;
 
 pub use error::SnapshotError;
@@ -41,7 +45,7 @@ use file::{Header, MAX_HEADER, Writer, header_length};
 pub(crate) use file::Reader;
 
 /// Bytes of variables that are sent to a guest at once.
-const PART: usize = 2 << 20;
+const PART: u64 = 8 << 20;
 
 /// The most packages that a refusal names.
 const MAX_DIFFERENCES: usize = 10;
@@ -384,15 +388,46 @@ impl<'a> Talk<'a> {
         }
     }
 
-    async fn send(&mut self, request: &HostFrame<'_>, blob: &[u8]) -> Result<(), Error> {
-        let request = encode_head(request, blob.len()).map_err(Error::session)?;
+    async fn send(&mut self, request: &HostFrame<'_>) -> Result<(), Error> {
+        let request = encode_frame(request, &[]).map_err(Error::session)?;
         let control = &mut self.guest.control;
-        let sending = async {
-            control.write_all(&request).await?;
-            Ok(control.write_all(blob).await?)
-        };
+        let sending = async { Ok(control.write_all(&request).await?) };
         // The guest may be busy with names that it has; only the whole has a limit.
         Self::in_time(Duration::MAX, self.deadline, sending).await
+    }
+
+    /// Sends a part of a file, without copying its bytes; the last part has none.
+    async fn send_part(&mut self, file: &File, mut at: u64, bytes: u64) -> Result<(), Error> {
+        let size = usize::try_from(bytes).map_err(Error::session)?;
+        let part = HostFrame::LoadPart { last: size == 0 };
+        let head = encode_head(&part, size).map_err(Error::session)?;
+        let control = &mut self.guest.control;
+        let end = at + bytes;
+        // They were read for the checksum. If the kernel has dropped them since, it reads them again meanwhile.
+        let ahead = NonZeroU64::new(PART);
+        let _ = rustix::fs::fadvise(file, end, ahead, Advice::WillNeed);
+        let sending = async {
+            control.write_all(&head).await?;
+            while at < end {
+                let left = usize::try_from(end - at).unwrap_or(size);
+                let send = || Ok(rustix::fs::sendfile(&*control, file, Some(&mut at), left)?);
+                match control.async_io(Interest::WRITABLE, send).await {
+                    Ok(0) => return Ok(Err(io::ErrorKind::UnexpectedEof.into())),
+                    Ok(_) => {}
+                    Err(error) => match error.kind() {
+                        io::ErrorKind::Interrupted => {}
+                        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+                            return Err(GuestError::Gone);
+                        }
+                        _ => return Ok(Err(error)),
+                    },
+                }
+            }
+            Ok(Ok(()))
+        };
+        // The guest may be busy with names that it has; only the whole has a limit.
+        let sent = Self::in_time(Duration::MAX, self.deadline, sending).await?;
+        Ok(sent.map_err(SnapshotError::from)?)
     }
 
     async fn receive(&mut self) -> Result<(GuestFrame, RawFrame), Error> {
@@ -430,7 +465,7 @@ async fn save(
         name_seconds: name_seconds(limits).min(most / 3.0),
         seconds: seconds(limits).min(most),
     };
-    talk.send(&request, &[]).await?;
+    talk.send(&request).await?;
     let mut total = 0;
     loop {
         match talk.receive().await? {
@@ -466,14 +501,6 @@ async fn save(
     }
 }
 
-/// The next bytes of a file, into this memory; none at the end.
-fn next_part(mut from: io::Take<File>, mut part: Vec<u8>) -> io::Result<(io::Take<File>, Vec<u8>)> {
-    part.clear();
-    part.reserve_exact(PART);
-    (&mut from).take(PART as u64).read_to_end(&mut part)?;
-    Ok((from, part))
-}
-
 /// Makes a new guest load the variables.
 async fn open(
     guest: &mut Guest,
@@ -493,21 +520,16 @@ async fn open(
         name_seconds: name_seconds(limits),
         seconds: seconds(limits),
     };
-    talk.send(&request, &[]).await?;
-    let variables = reader.variables().map_err(SnapshotError::from)?;
-    let mut reading = tokio::task::spawn_blocking(move || next_part(variables, Vec::new()));
-    let mut memory = Vec::new();
+    talk.send(&request).await?;
+    let mut variables = reader.variables();
+    let file = reader.source().map_err(SnapshotError::from)?;
     loop {
-        let next = reading.await.map_err(panicked)?;
-        let (variables, part) = next.map_err(SnapshotError::from)?;
-        // The next part is read while this one is sent.
-        reading = tokio::task::spawn_blocking(move || next_part(variables, memory));
-        let last = part.is_empty();
-        talk.send(&HostFrame::LoadPart { last }, &part).await?;
-        if last {
+        let part = (variables.end - variables.start).min(PART);
+        talk.send_part(&file, variables.start, part).await?;
+        if part == 0 {
             break;
         }
-        memory = part;
+        variables.start += part;
     }
     loop {
         match talk.receive().await? {
