@@ -81,6 +81,8 @@ class Models:
         self.visit({"$ref": "#/components/schemas/ToolAsked"})
         # What the stream of a run has in its `data`.
         self.visit({"$ref": "#/components/schemas/RunEvent"})
+        # What the stream of a reproduction ends with.
+        self.visit({"$ref": "#/components/schemas/Reproduction"})
 
     def visit(self, part: Any) -> None:
         """Takes everything that a part of the document refers to."""

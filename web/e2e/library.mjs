@@ -131,6 +131,27 @@ export function libraryCases({ browser, open, ask, answered, shot, accessible, h
       assert.equal(await other.locator('[data-answer]').count(), 0);
       assert.deepEqual(wrong, []);
 
+      // One value with its proof, from where the owner looks at it.
+      await page.keyboard.press('Escape');
+      await page.getByRole('button', { name: /^98214\. Computed by cell 2, step 2/ }).click();
+      await page.locator('.derivation').getByRole('button', { name: 'Share', exact: true }).click();
+      await dialog.getByRole('button', { name: 'Create link' }).click();
+      const value = await dialog.getByLabel('Share link').inputValue();
+      await dialog.locator('li', { hasText: 'Only the value 98214, and how it was computed' }).waitFor();
+      await accessible(page, 'share-value');
+      await other.goto(value);
+      await other.getByText('Shared value 98214, read-only').waitFor();
+      await other.getByRole('heading', { name: 'How 98214 was computed' }).waitFor();
+      await other.locator('[data-step="2"]').waitFor();
+      assert.equal(await other.locator('[data-step]').count(), 1);
+      await accessible(other, 'shared-value');
+      await shot(other, 'shared-value');
+      await dialog.locator('li', { hasText: 'Only the value 98214' }).getByRole('button', { name: 'Revoke' }).click();
+      await page.waitForFunction(() => document.querySelectorAll('dialog[open] li').length === 2);
+      await other.goto(value);
+      await other.reload();
+      await other.getByText('This link shows nothing').waitFor();
+
       await dialog.getByRole('button', { name: 'Revoke' }).first().click();
       await page.waitForFunction(() => document.querySelectorAll('dialog[open] li').length === 1);
       await other.goto(link);

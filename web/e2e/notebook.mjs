@@ -60,7 +60,7 @@ export function notebookCases({ open, download, shot, fromTop, accessible, hover
       await rewrite(page, 'Cell 1', 'rate = 3');
       await shows(page, ['Cell 3', 'Cell 2']);
       await cell(page, 'Cell 3').locator('.source', { hasText: 'rate = 3' }).waitFor();
-      await cell(page, 'Cell 2').getByText('Ran before cell 3 above: the output may be out of date.').waitFor();
+      await cell(page, 'Cell 2').getByText('rate was changed by cell 3, which ran out of order').waitFor();
       await below(page, 'Cell 2', 'price 42').waitFor();
       await accessible(page, 'notebook');
       await hoverAll(page, 'notebook');
@@ -108,6 +108,41 @@ export function notebookCases({ open, download, shot, fromTop, accessible, hover
       assert.equal(history.length, 7);
       assert.equal(history[0], 'rate = 2');
       assert.deepEqual(other.wrong, []);
+      return page;
+    },
+    async 'notebook: only cells that read a changed name are marked'() {
+      const page = await open();
+      await start(page);
+      await type(page, 'rate = 2');
+      await type(page, 'price = 21 * rate');
+      await type(page, 'print("other", 7)');
+      await type(page, 'print("price", price)');
+      await below(page, 'Cell 4', 'price 42').waitFor();
+      await rewrite(page, 'Cell 1', 'rate = 3');
+      await shows(page, ['Cell 5', 'Cell 2', 'Cell 3', 'Cell 4']);
+      const marked = async (...expected) => {
+        const all = () => page.locator('article.cell', { hasText: 'out of date' });
+        await page.waitForFunction(
+          (count) => document.querySelectorAll('article.cell .earlier').length === count,
+          expected.length,
+        );
+        assert.deepEqual(await all().evaluateAll((found) => found.map((one) => one.ariaLabel)), expected);
+      };
+      // What was computed from it is outdated, too. Another page says the same.
+      await marked('Cell 2', 'Cell 4');
+      await page.reload();
+      await marked('Cell 2', 'Cell 4');
+      await cell(page, 'Cell 2').getByRole('button', { name: 'Run again' }).click();
+      await shows(page, ['Cell 5', 'Cell 6', 'Cell 3', 'Cell 4']);
+      await marked('Cell 4');
+      await cell(page, 'Cell 4').getByText('price was changed by cell 6, which ran out of order').waitFor();
+      await cell(page, 'Cell 4').getByRole('button', { name: 'Run again' }).click();
+      await below(page, 'Cell 7', 'price 63').waitFor();
+      await marked();
+      // A magic does not say its names: then the order counts.
+      await rewrite(page, 'Cell 3', '%time print("other", 8)');
+      await shows(page, ['Cell 5', 'Cell 6', 'Cell 8', 'Cell 7']);
+      await cell(page, 'Cell 7').getByText('Ran before cell 8 above').waitFor();
       return page;
     },
     async 'notebook: opened from a file, run until the first error, exported as shown'() {
@@ -159,6 +194,64 @@ export function notebookCases({ open, download, shot, fromTop, accessible, hover
       await shows(page, ['Cell 4', 'Cell 5', 'Cell 6', 'Not run', 'Not run', 'Not run']);
       return page;
     },
+    async 'notebook: opened from the list of sessions, its text edited'() {
+      const page = await open();
+      await page.getByRole('link', { name: 'Sessions' }).click();
+      const before = page.url();
+      // A file that cannot be kept makes no session.
+      const live = () =>
+        page.evaluate(async () => {
+          const answer = await fetch('v1/sessions', { headers: { 'X-Belljar': '1' } });
+          return (await answer.json()).sessions.length;
+        });
+      const count = await live();
+      await openFile(page, file(code('#'.repeat(1_100_000))));
+      await page.getByText('the limit is 1048576', { exact: false }).waitFor();
+      page.wrong = page.wrong.filter((words) => !/413/.test(words));
+      assert.equal(page.url(), before);
+      assert.equal(await live(), count);
+      await openFile(page, file(text('# Plan'), code('print(6 * 7)')));
+      await page.getByText('2 cells added to the notebook.', { exact: false }).waitFor();
+      await page.locator('.markdown .heading', { hasText: 'Plan' }).waitFor();
+      assert.deepEqual(await names(page), ['Not run']);
+      const written = cell(page, 'Text');
+      await written.getByRole('button', { name: 'Edit', exact: true }).click();
+      const field = page.locator('textarea');
+      await field.fill('# Another plan');
+      // Unfinished text outlives a reload.
+      await page.reload();
+      await field.waitFor();
+      assert.equal(await field.inputValue(), '# Another plan');
+      await accessible(page, 'text of a notebook');
+      await field.press('Escape');
+      await page.locator('.markdown .heading', { hasText: /^Plan$/ }).waitFor();
+      await written.getByRole('button', { name: 'Edit', exact: true }).click();
+      await field.fill('# Another plan\n\nIn **two** steps.');
+      await field.press('Shift+Enter');
+      await page.locator('.markdown .heading', { hasText: 'Another plan' }).waitFor();
+      await more(page, 'Text', 'Insert text below');
+      await field.fill('The result:');
+      await page.getByRole('button', { name: 'Done' }).click();
+      await page.getByText('The result:').waitFor();
+      // One without text is not kept.
+      await more(page, 'Not run', 'Insert text below');
+      await field.press('Escape');
+      await field.waitFor({ state: 'detached' });
+      await cell(page, 'Not run').getByRole('button', { name: 'Run', exact: true }).click();
+      await below(page, 'Cell 1', '42').waitFor();
+      await page.reload();
+      await below(page, 'Cell 1', '42').waitFor();
+      const notebook = JSON.parse(await download(page, page.getByRole('button', { name: 'Notebook (.ipynb)' })));
+      assert.deepEqual(
+        notebook.cells.map((one) => [one.cell_type, one.source]),
+        [
+          ['markdown', '# Another plan\n\nIn **two** steps.'],
+          ['markdown', 'The result:'],
+          ['code', 'print(6 * 7)'],
+        ],
+      );
+      return page;
+    },
     async 'notebook: hostile files run nothing, and are refused in plain words'() {
       const page = await open();
       await start(page);
@@ -198,12 +291,12 @@ export function notebookCases({ open, download, shot, fromTop, accessible, hover
       const page = await open({ phone: true, dark: true });
       await start(page);
       await type(page, 'first = 1');
-      await type(page, 'print("a long line of output", list(range(100)))');
+      await type(page, 'print("a long line of output", first, list(range(100)))');
       await below(page, 'Cell 2', 'a long line').waitFor();
       await rewrite(page, 'Cell 1', 'first = 2');
       await shows(page, ['Cell 3', 'Cell 2']);
       await page.getByRole('button', { name: '中文' }).click();
-      await page.getByText('早于上方的单元 3 运行：输出可能已过时。').waitFor();
+      await page.getByText('first 由未按顺序运行的单元 3 更改：输出可能已过时。').waitFor();
       await cell(page, '单元 2').locator('summary', { hasText: '更多' }).click();
       await cell(page, '单元 2').getByRole('button', { name: '运行此单元及以下全部' }).waitFor();
       const width = await page.evaluate(() => document.documentElement.scrollWidth);
@@ -214,7 +307,7 @@ export function notebookCases({ open, download, shot, fromTop, accessible, hover
       await page.getByRole('button', { name: '休眠' }).click();
       await page.getByRole('button', { name: '唤醒' }).waitFor();
       await page.reload();
-      await page.getByText('早于上方的单元 3 运行：输出可能已过时。').waitFor();
+      await page.getByText('first 由未按顺序运行的单元 3 更改：输出可能已过时。').waitFor();
       await page.getByRole('button', { name: '唤醒' }).waitFor();
       await cell(page, '单元 2').getByRole('button', { name: '再次运行' }).click();
       await below(page, '单元 4', 'a long line').waitFor();

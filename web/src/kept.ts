@@ -16,10 +16,19 @@ export function keep(name: string, value: unknown): void {
   }
 }
 
+/** Forgets one. */
+export function drop(name: string): void {
+  try {
+    sessionStorage.removeItem(name);
+  } catch {
+    // Then nothing was remembered.
+  }
+}
+
 /** Forgets all whose names begin so. */
 export function forget(prefix: string): void {
   try {
-    for (const name of Object.keys(sessionStorage)) if (name.startsWith(prefix)) sessionStorage.removeItem(name);
+    for (const name of Object.keys(sessionStorage)) if (name.startsWith(prefix)) drop(name);
   } catch {
     // Then nothing was remembered.
   }

@@ -2,7 +2,7 @@
 import { ask, Problem } from './api/client';
 import { sessions } from './api/service';
 import { follow, readEvents, type StreamEvent } from './api/stream';
-import type { CellEvent, CheckpointView, FileView, NameInfo, Outcome, SessionView } from './api/types';
+import type { CellEvent, CellView, CheckpointView, FileView, NameInfo, Outcome, SessionView } from './api/types';
 import { added, arrange, edited, type Entry, ran } from './notebook/document';
 import { fresh, LiveNotebook } from './notebook/notebook.svelte';
 import { type LiveCell, afterDisplay, afterOutput, emptyLive } from './run/model';
@@ -17,6 +17,9 @@ export interface Execution {
   cell: number | null;
   /** Nothing where the service had no room to keep it. */
   code: string | null;
+  /** Names that the code reads and writes, where it says them. */
+  reads?: string[];
+  writes?: string[];
   state: 'running' | 'done' | 'failed';
   live: LiveCell;
   outcome: Outcome | null;
@@ -34,6 +37,9 @@ export interface Question {
 const AT_ONCE = 6;
 /** Milliseconds between two looks at what a session uses. */
 const USE_EVERY = 2000;
+
+const namesOf = ({ reads, writes }: CellView): Pick<Execution, 'reads' | 'writes'> =>
+  reads && writes ? { reads, writes } : {};
 
 export class LiveSession {
   view = $state.raw<SessionView | null>(null);
@@ -77,7 +83,7 @@ export class LiveSession {
 
   /** Takes the cells that the service keeps and this page does not know: they were sent from elsewhere. */
   async #catchUp(): Promise<void> {
-    const { cells } = await sessions.cells(this.id);
+    const cells = await this.#list();
     this.#counted = Math.max(this.#counted, cells.at(-1)?.cell ?? 0, this.view?.cells ?? 0);
     const known = new Set(this.cells.map((cell) => cell.cell));
     const found = cells
@@ -87,6 +93,7 @@ export class LiveSession {
         entry: null,
         cell: view.cell,
         code: view.code ?? null,
+        ...namesOf(view),
         state: view.state,
         live: emptyLive(),
         outcome: null,
@@ -97,6 +104,17 @@ export class LiveSession {
     for (let at = 0; at < found.length; at += AT_ONCE) {
       await Promise.all(found.slice(at, at + AT_ONCE).map((cell) => this.#read(cell)));
     }
+  }
+
+  /** The cells that the service keeps, and the names of those that are known. */
+  async #list(): Promise<CellView[]> {
+    const { cells } = await sessions.cells(this.id);
+    const views = new Map(cells.map((view) => [view.cell, view]));
+    this.cells = this.cells.map((cell) => {
+      const view = cell.cell === null || cell.writes ? undefined : views.get(cell.cell);
+      return view?.writes ? { ...cell, ...namesOf(view) } : cell;
+    });
+    return cells;
   }
 
   /** What can change with each cell. Of a session that hibernates nothing is asked: that would wake it. */
@@ -111,6 +129,7 @@ export class LiveSession {
       sessions.manifest(this.id),
       sessions.files(this.id),
       sessions.checkpoints(this.id),
+      this.#list(),
     ]);
     if (names.status === 'fulfilled') this.names = names.value;
     if (files.status === 'fulfilled') this.files = files.value.files;

@@ -130,7 +130,7 @@ test('a share link is made, shown once and revoked', async () => {
   });
   const { findByRole, getByLabelText, queryByLabelText } = render(ShareDialog, { id: 'r', steps: [1, 2], open: true });
   await findByRole('button', { name: 'Revoke' });
-  await fireEvent.change(getByLabelText('What the link shows'), { target: { value: '2' } });
+  await fireEvent.change(getByLabelText('What the link shows'), { target: { value: 'step 2' } });
   await fireEvent.click(await findByRole('button', { name: 'Create link' }));
   await waitFor(() =>
     expect((getByLabelText('Share link') as HTMLInputElement).value).toMatch(/\/#\/shared\/bjs_ab_cd$/),

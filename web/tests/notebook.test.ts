@@ -7,9 +7,10 @@ import {
   type Change,
   edited,
   EMPTY,
+  type Entry,
   missing,
+  outdated,
   ran,
-  ranBefore,
   removed,
   withAll,
 } from '../src/notebook/document';
@@ -63,7 +64,7 @@ describe('what a notebook shows', () => {
       ['cell-1', 'other', 3, 3],
       ['cell-2', 'code 2', 2, 2],
     ]);
-    expect([...ranBefore(arrange(now, executions))]).toEqual([['cell-2', 3]]);
+    expect([...outdated(arrange(now, executions))]).toEqual([['cell-2', { cell: 3, name: null }]]);
     // What comes from elsewhere comes after it.
     expect(shown(now, [...executions, executed(4)]).at(-1)).toEqual(['cell-4', 'code 4', 4, 4]);
   });
@@ -85,7 +86,7 @@ describe('what a notebook shows', () => {
     const now = insert(withAll(EMPTY, [executed(1), executed(2)]));
     expect(insert(now).cells.map((one) => one.id)).toEqual(['cell-1', 't', 'c', 'cell-2']);
     expect(added([code('end', 'x')], 'nobody')(now).cells.at(-1)?.id).toBe('end');
-    expect(ranBefore(arrange(now, [])).size).toBe(0);
+    expect(outdated(arrange(now, [])).size).toBe(0);
   });
   test('after a restart the code is there without its output', () => {
     const notebook = { ...EMPTY, cells: [code('a', 'x', 2)], hidden: [1] };
@@ -94,6 +95,36 @@ describe('what a notebook shows', () => {
     expect(missing(notebook, [executed(5)])).toBe(2);
     expect(missing(EMPTY, [executed(5)])).toBe(4);
     expect(missing(EMPTY, [])).toBe(0);
+  });
+});
+
+describe('a cell is outdated', () => {
+  /** The cells from the top: `3: rate -> price` is the third execution, which reads `rate` and writes `price`. */
+  const marks = (...cells: string[]) => {
+    const entries = cells.map((cell, at): Entry => {
+      const [number, names = ''] = cell.split(':');
+      const [reads, writes] = names.split('->').map((part) => part.trim().split(' ').filter(Boolean));
+      const execution = { ...executed(Number(number)), ...(names && { reads, writes }) };
+      return { id: 'abcdef'[at] ?? '', kind: 'code', source: '', cell: execution.cell, execution };
+    });
+    return [...outdated(entries)].map(([id, { cell, name }]) => `${id} by ${name} of ${cell}`);
+  };
+  test('if a cell above it has since written a name that it reads', () => {
+    expect(marks('1: -> rate', '2: rate -> price', '3: price ->')).toEqual([]);
+    expect(marks('4: -> rate', '2: rate -> price', '3: other ->')).toEqual(['b by rate of 4']);
+    expect(marks('4: -> other', '2: rate -> price', '3: price ->')).toEqual([]);
+  });
+  test('if what it reads comes from an outdated cell', () => {
+    expect(marks('4: -> rate', '2: rate -> price', '3: price ->')).toEqual(['b by rate of 4', 'c by rate of 4']);
+    expect(marks('4: -> rate', '2: rate -> price', '5: -> price', '6: price ->')).toEqual(['b by rate of 4']);
+  });
+  test('if a cell below it had written the name before', () => {
+    expect(marks('1: -> df', '3: df ->', '2: df -> df')).toEqual(['b by df of 2']);
+    expect(marks('1: -> df', '2: df ->', '3: df -> df')).toEqual([]);
+  });
+  test('by the numbers alone, where code does not say its names', () => {
+    expect(marks('4: -> rate', '2', '3: other ->')).toEqual(['b by null of 4']);
+    expect(marks('4', '2: rate ->', '5: rate ->')).toEqual(['b by null of 4']);
   });
 });
 

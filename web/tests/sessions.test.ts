@@ -3,6 +3,7 @@ import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/sv
 import { afterEach, expect, test, vi } from 'vitest';
 import { account } from '../src/account.svelte';
 import type { Me } from '../src/api/types';
+import { drafts } from '../src/drafts.svelte';
 import { language } from '../src/i18n/index.svelte';
 import Sessions from '../src/pages/Sessions.svelte';
 
@@ -32,4 +33,11 @@ test('nodes that did not answer are named, over all pages', async () => {
   await waitFor(() => expect(screen.getByRole('status').textContent).toContain('listed: 5d1c09aa, b2e47f31'));
   language.code = 'zh';
   await waitFor(() => expect(screen.getByRole('status').textContent).toContain('没有响应'));
+});
+
+test('clearing a draft keeps other drafts with the same prefix', () => {
+  drafts.write('session.1', 'new code');
+  drafts.write('session.1.cell-2', 'changed code');
+  drafts.write('session.1', '');
+  expect([drafts.read('session.1'), drafts.read('session.1.cell-2')]).toEqual(['', 'changed code']);
 });

@@ -37,6 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         review: false,
         tools: Vec::new(),
         packages: Vec::new(),
+        versions: Vec::new(),
         granted: Vec::new(),
         approvals: Approvals::default(),
         branches: None,

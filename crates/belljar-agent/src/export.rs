@@ -2,6 +2,8 @@
 
 mod markdown;
 mod page;
+mod record;
+mod report_key;
 
 use std::fmt::Write as _;
 
@@ -16,6 +18,7 @@ use crate::run::RunEvent;
 use crate::story::{Story, Told, asked, python_text, repeatable};
 
 pub use page::page;
+pub use report_key::{ReportKey, SignatureFault, signer_of};
 
 /// Whether it ends with an exception where nothing catches it; `sys.exit(0)`, a success, does too.
 fn raises(outcome: &Outcome) -> bool {

@@ -18,25 +18,26 @@ pub use dialect::{
     Unparsed,
 };
 pub use driver::{
-    Agent, ArtifactFiles, CONTENT_TARGET, Control, FILE_BYTES, Listener, LiveRun, METRIC_TARGET,
-    Progress, RunError, RunsDirectory, Steering, artifacts_directory, read_events,
+    Agent, ArtifactFiles, CONTENT_TARGET, Control, FILE_BYTES, ImportedRun, Listener, LiveRun,
+    METRIC_TARGET, Progress, RunError, RunsDirectory, Steering, artifacts_directory, read_events,
 };
-pub use export::{notebook, page, script};
+pub use export::{ReportKey, SignatureFault, notebook, page, script, signer_of};
 pub use model::{
     ApiKey, Finish, Message, ModelError, ModelFault, ModelName, ModelNameError, ModelRequest, Part,
     Phase, Prices, Profile, Provider, Reply, ReplyEvent, Retries, Timeouts, ToolCall, ToolSpec,
-    Usage, WireFormat, estimate_request_tokens, estimate_tokens, http_client, is_loopback,
+    Usage, WireFormat, estimate_request_tokens, estimate_tokens, http_client, http_client_builder,
+    is_loopback,
 };
 pub use reproduce::{
     Replayed, ReproducedCell, ReproducedFile, ReproducedValue, Reproduction, Verdict, reproduce,
 };
 pub use run::{
     Approval, Approvals, BRANCH, Branch, Branches, BranchesError, Budget, BudgetPart, Call,
-    CallResult, Capability, CellCall, CellCallState, CellResult, Computation, Decision,
+    CallResult, Capability, CellCall, CellCallState, CellNames, CellResult, Computation, Decision,
     DecisionError, Derivation, DerivationInput, Doubt, EVENT_VERSION, Effect, Ending, Evidence,
     ExitReason, Finding, Misfit, NotKept, Parent, Policy, RUN_COMMAND, Raise, RepeatedCall, Risk,
     Run, RunClient, RunEvent, Seen, ShellCommand, ShownSubject, Spent, Start, Step, StepTiming,
-    Subject, TaskFile, Timing, ToolAnswer, Weakness, risk,
+    Subject, TaskFile, Timing, ToolAnswer, Weakness, cell_names, risk,
 };
 pub use tool::{
     COMPUTE, Computations, Computed, Evaluator, Given, GrantedTool, HostTool, Invocation, PLAN,

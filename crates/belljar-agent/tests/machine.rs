@@ -34,6 +34,7 @@ fn start(dialect: Dialect, language: Language) -> Start {
         review: false,
         tools: vec![PLAN.into()],
         packages: Vec::new(),
+        versions: Vec::new(),
         granted: Vec::new(),
         approvals: Approvals::default(),
         branches: None,

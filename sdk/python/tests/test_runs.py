@@ -6,6 +6,7 @@ import asyncio
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from belljar import AsyncBelljar, Belljar, BelljarError, NotFound, models
@@ -33,6 +34,20 @@ def test_a_run_from_its_file_to_its_files(client: Belljar, tmp_path: Path) -> No
     assert saved == [tmp_path / "made" / "total.txt"] and saved[0].read_text() == "4217"
     run.export(tmp_path / "run.py")
     assert "total = sum(" in (tmp_path / "run.py").read_text()
+
+    comparison = run.reproduce()
+    verdicts = [value.verdict for value in comparison.values] + [file.verdict for file in comparison.files]
+    assert verdicts == ["identical", "identical"]
+    whole, part = run.share(), run.share(value="4217")
+    assert {(share.id, share.value) for share in run.shares()} == {(whole.id, None), (part.id, 1)}
+    address, token = part.link.split("/#/shared/")
+    asked = httpx.get(f"{address}/v1/shared", headers={"Authorization": f"Bearer {token}"})
+    assert (asked.json()["value"], asked.json()["answer"]) == ("4217", run.answer)
+    run.revoke_share(part.id)
+    assert [share.id for share in run.shares()] == [whole.id]
+    assert httpx.get(f"{address}/v1/shared", headers={"Authorization": f"Bearer {token}"}).status_code == 404
+    with pytest.raises(ValueError, match="has no value '9'; it has 4217"):
+        run.share(value="9")
 
     found = client.attach_run(run.id)
     assert found.result().answer == run.answer

@@ -30,7 +30,7 @@ export {
 export { Files, Watch, type FileEvent } from './files.js';
 export type * as models from './generated/models.js';
 export { approvalText, Display, Outcome, type Table } from './outcome.js';
-export { Run, type Budget, type DecisionOptions, type RunEvent } from './run.js';
+export { Run, type Budget, type DecisionOptions, type RunEvent, type Share } from './run.js';
 export {
   CellEvents,
   Session,

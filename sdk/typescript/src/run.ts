@@ -1,7 +1,7 @@
 import type * as models from './generated/models.js';
-import { read } from './reader.js';
+import { endedTooEarly, read, readOnce, streamHeaders } from './reader.js';
 import { filePath, part } from './text.js';
-import { change, type RequestOptions, type Transport } from './transport.js';
+import { change, TIMES, type RequestOptions, type Transport } from './transport.js';
 
 /** One fact about a run, from its journal. `number` counts from 1 without gaps. */
 export type RunEvent = {
@@ -14,6 +14,14 @@ export type RunEvent = {
 
 /** Budget of a run, at most the service's maximum. */
 export type Budget = models.BudgetAsked;
+
+/** A new share link. */
+export interface Share {
+  /** It is revoked by this id. */
+  id: string;
+  /** Address of its page, which needs no key. The service does not show it again. */
+  link: string;
+}
 
 /** A decision about an approval [default: the first of `waitsFor`]. */
 export interface DecisionOptions extends RequestOptions {
@@ -186,6 +194,55 @@ export class Run implements AsyncIterable<RunEvent> {
   async export(format: 'ipynb' | 'py' | 'html', options: RequestOptions = {}): Promise<string> {
     const call = { method: 'GET', path: `${this.#path}/export`, query: { format }, ...options };
     return new TextDecoder().decode((await this.#transport.send(call)).body);
+  }
+
+  /**
+   * Runs the code of the ended run again, twice, and compares its values and files. It takes about twice as long as the
+   * code took.
+   */
+  async reproduce(options: RequestOptions = {}): Promise<models.Reproduction> {
+    const response = await this.#transport.open({
+      method: 'POST',
+      path: `${this.#path}/reproduce`,
+      json: ['Nothing', {}],
+      headers: streamHeaders,
+      patience: TIMES.silence,
+      once: true,
+      ...options,
+    });
+    for await (const { kind, data } of readOnce(this.#transport, response, (kind, data) => ({ kind, data }))) {
+      if (kind === 'problem') throw this.#transport.problem(JSON.parse(data));
+      if (kind === 'reproduction') return this.#transport.parse('Reproduction', data);
+    }
+    throw this.#transport.unreachable(endedTooEarly());
+  }
+
+  /**
+   * Makes a link that shows the run without a key, until it is revoked: all of it, one step, or one value of the answer
+   * with how it was computed. `value` is as in `view.evidence`.
+   */
+  async share(options: { step?: number; value?: string } & RequestOptions = {}): Promise<Share> {
+    const { step, value, signal } = options;
+    const body: models.CreateShare = { step };
+    if (value !== undefined) {
+      const { evidence } = await this.refresh({ signal });
+      body.value = evidence.findIndex((one) => one.value === value) + 1;
+      if (body.value === 0) throw new TypeError(`the answer has no value '${value}'`);
+    }
+    const call = change('POST', `${this.#path}/shares`, { json: ['CreateShare', body], signal });
+    const { id, token } = await this.#transport.ask<models.CreatedShare>('CreatedShare', call);
+    return { id, link: `${this.#transport.url}/#/shared/${token}` };
+  }
+
+  /** The share links of the run, oldest first. */
+  async shares(options: RequestOptions = {}): Promise<models.ShareView[]> {
+    const call = { method: 'GET', path: `${this.#path}/shares`, ...options };
+    return (await this.#transport.ask<models.ShareList>('ShareList', call)).shares;
+  }
+
+  /** Revokes a share link: it shows nothing from then on. */
+  async revokeShare(id: string, options: RequestOptions = {}): Promise<void> {
+    await this.#transport.send(change('DELETE', `${this.#path}/shares/${part(id)}`, options));
   }
 
   async #change(what: string, schema: string, body: object, options: RequestOptions): Promise<void> {

@@ -38,6 +38,26 @@ test('a run from its file to its files', async (t) => {
   assert.deepEqual(await saveArtifacts(run, join(local, 'made')), [join(local, 'made', 'total.txt')]);
   assert.equal(await fs.readFile(join(local, 'made', 'total.txt'), 'utf8'), '4217');
   assert.match(await run.export('py'), /total = sum\(/);
+  const { values, files: made } = await run.reproduce();
+  assert.deepEqual(
+    [...values, ...made].map((one) => one.verdict),
+    ['identical', 'identical'],
+  );
+  const whole = await run.share();
+  const part = await run.share({ value: '4217' });
+  assert.deepEqual(
+    (await run.shares()).map((share) => [share.id, share.value ?? undefined]).toSorted(),
+    [
+      [whole.id, undefined],
+      [part.id, 1],
+    ].toSorted(),
+  );
+  const [address, token] = part.link.split('/#/shared/');
+  const asked = () => fetch(`${address}/v1/shared`, { headers: { Authorization: `Bearer ${token}` } });
+  assert.equal((await (await asked()).json()).value, '4217');
+  await run.revokeShare(part.id);
+  assert.equal((await asked()).status, 404);
+  await assert.rejects(run.share({ value: '9' }), TypeError);
   const found = await client.attachRun(run.id);
   assert.equal((await found.result()).answer, run.answer);
   assert((await collect(client.runs())).some((brief) => brief.id === run.id));

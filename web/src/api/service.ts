@@ -78,8 +78,8 @@ export const runs = {
   thread: (id: string) => askJson<Thread>(route`v1/runs/${id}/thread`),
   again: (id: string, task?: string) => act<RunView>(route`v1/runs/${id}/again`, task ? { task } : {}),
   shares: (id: string) => askJson<{ shares: ShareView[] }>(route`v1/runs/${id}/shares`),
-  share: (id: string, step: number | null) =>
-    act<ShareView & { token: string }>(route`v1/runs/${id}/shares`, step === null ? {} : { step }),
+  share: (id: string, part: { step?: number; value?: number }) =>
+    act<ShareView & { token: string }>(route`v1/runs/${id}/shares`, part),
   revokeShare: (id: string, share: string) => ask(route`v1/runs/${id}/shares/${share}`, { method: 'DELETE' }),
   eventsPath: (id: string) => route`v1/runs/${id}/events`,
   steps: (id: string, after: number, limit: number) =>

@@ -92,13 +92,40 @@ function hiding(notebook: Notebook, { cell }: NotebookCell): number[] {
   return typeof cell === 'number' ? [...hidden, cell] : hidden;
 }
 
-/** Of cells that ran before one above them: the number of the newest above. */
-export function ranBefore(entries: Entry[]): Map<string, number> {
-  const found = new Map<string, number>();
+/** Why the output of a cell may be out of date. */
+export interface Cause {
+  /** The cell that ran out of order. */
+  cell: number;
+  /** What it wrote; nothing where the code does not say its names. */
+  name: string | null;
+}
+
+/** Of cells that would show something else if all ran from the top: why. Where code does not say its names, a cell is
+ * outdated if one above it ran later. */
+export function outdated(entries: Entry[]): Map<string, Cause> {
+  const found = new Map<string, Cause>();
+  // What the cells above have left under each name.
+  const left = new Map<string, { cell: number; cause: Cause | null }>();
   let newest = 0;
-  for (const { id, cell } of entries) {
-    if (cell !== null && cell < newest) found.set(id, newest);
-    newest = Math.max(newest, cell ?? 0);
+  let newestUnknown = 0;
+  const between = (name: string, from: number, to: number): number | undefined =>
+    entries.find(
+      ({ cell, execution }) => cell !== null && cell > from && cell < to && execution?.writes?.includes(name),
+    )?.cell ?? undefined;
+  for (const { id, cell, execution } of entries) {
+    if (cell === null) continue;
+    const latest = execution?.reads ? newestUnknown : newest;
+    let cause: Cause | null = cell < latest ? { cell: latest, name: null } : null;
+    for (const name of execution?.reads ?? []) {
+      const above = left.get(name);
+      if (!above || cause) continue;
+      const culprit = above.cell > cell ? above.cell : between(name, above.cell, cell);
+      cause = above.cause ?? (culprit ? { cell: culprit, name } : null);
+    }
+    if (cause) found.set(id, cause);
+    for (const name of execution?.writes ?? []) left.set(name, { cell, cause });
+    newest = Math.max(newest, cell);
+    if (!execution?.writes) newestUnknown = Math.max(newestUnknown, cell);
   }
   return found;
 }

@@ -39,6 +39,7 @@ impl Watched {
             review: false,
             tools: vec![PLAN.into()],
             packages: Vec::new(),
+            versions: Vec::new(),
             granted: Vec::new(),
             approvals: Approvals {
                 policy: Policy::Risky,

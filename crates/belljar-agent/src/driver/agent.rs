@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use belljar_journal::{Blobs, Journal, OwnedRun, RunClaim, RunId, RunState, Timestamp, failpoint};
 use belljar_protocol::Walls;
-use belljar_sandbox::{Checkpoints, EngineSet, SessionOptions};
+use belljar_sandbox::{Checkpoints, Engine, EngineSet, Environment, SessionOptions};
 
 use super::directory::{RunsDirectory, blobs_below, lock, run_directory, sessions_below, spool_in};
 use super::saved::{SavedSessions, make_directory, path_of};
@@ -204,6 +204,7 @@ impl Agent {
     /// Starts a run with an id of the caller's, which no other run has.
     pub async fn start_as(&self, id: RunId, mut start: Start) -> Result<LiveRun, RunError> {
         start.prompts = Some(start.language.prompts_version());
+        start.versions = versions(self.engine(Some(&start))?.environment());
         start.granted = self.tools.iter().map(|tool| tool.granted.clone()).collect();
         if let Some(branches) = &start.branches {
             if self.tool(BRANCH).is_some() {
@@ -286,6 +287,14 @@ impl Agent {
         agent.live(id.clone(), run, seq, start.as_ref(), writer)
     }
 
+    /// The engine of its sessions.
+    fn engine(&self, start: Option<&Start>) -> Result<&Engine, RunError> {
+        let environment = start.and_then(|start| start.environment.as_deref());
+        let isolation = start.and_then(|start| start.isolation);
+        let isolation = isolation.map(Walls::as_str);
+        Ok(self.engines.choose(environment, isolation, None)?)
+    }
+
     fn live(
         &self,
         id: RunId,
@@ -294,10 +303,7 @@ impl Agent {
         start: Option<&Start>,
         writer: Writer,
     ) -> Result<LiveRun, RunError> {
-        let environment = start.and_then(|start| start.environment.as_deref());
-        let isolation = start.and_then(|start| start.isolation);
-        let isolation = isolation.map(Walls::as_str);
-        let engine = self.engines.choose(environment, isolation, None)?.clone();
+        let engine = self.engine(start)?.clone();
         let (saved, lock) = if self.owner.is_some() {
             let saved = SavedSessions::in_objects(self.sessions_of(&id), self.spool(), &run);
             (saved, None)
@@ -372,6 +378,15 @@ fn hold(directory: &Path, id: &RunId) -> Result<File, RunError> {
         source,
     })?;
     lock(directory, id)
+}
+
+/// Python and the packages of an environment.
+fn versions(environment: &Environment) -> Vec<String> {
+    let (major, minor, micro) = environment.version();
+    let packages = environment.packages().iter();
+    let packages = packages.map(|package| format!("{} {}", package.name, package.version));
+    let python = format!("CPython {major}.{minor}.{micro}");
+    std::iter::once(python).chain(packages).collect()
 }
 
 /// The beginning of a file, if it is text.

@@ -149,7 +149,7 @@ pub(super) fn keep_file(path: &Path, contents: &mut dyn Read) -> Result<(), &'st
 }
 
 /// A path below a directory, which need not take all paths that a session can have.
-fn below(root: &Path, path: &str) -> Result<PathBuf, &'static str> {
+pub(super) fn below(root: &Path, path: &str) -> Result<PathBuf, &'static str> {
     let mut out = root.to_owned();
     if path.len() > MAX_PATH || path.split('/').count() > MAX_DEPTH {
         return Err("its path is too long");

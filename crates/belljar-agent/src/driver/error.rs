@@ -51,6 +51,11 @@ pub enum RunError {
         /// The node.
         node: NodePlace,
     },
+    /// A cluster has other events of a run that is to be brought there.
+    #[error(
+        "the cluster has another run with the id `{0}`\nhint: import into a cluster that is new, or has not had this run"
+    )]
+    InCluster(RunId),
     /// The run may try alternatives, and a tool of the host has the name of the tool for that.
     #[error("a run with branches cannot have a tool of the name `{BRANCH}`")]
     ToolNamedBranch,

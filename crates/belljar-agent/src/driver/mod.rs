@@ -8,6 +8,7 @@ mod cell;
 mod control;
 mod directory;
 mod error;
+mod import;
 mod kept;
 mod parent;
 mod perform;
@@ -21,7 +22,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use belljar_journal::{AppendError, Journal, NewEvent, RunId, RunState, Timestamp};
+use belljar_journal::{AppendError, Entry, Journal, NewEvent, RunId, RunState, Timestamp};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::Instrument as _;
 
@@ -36,6 +37,7 @@ use control::ControlRequest;
 pub use control::{Control, Steering};
 pub use directory::{ArtifactFiles, FILE_BYTES, RunsDirectory, artifacts_directory};
 pub use error::RunError;
+pub use import::ImportedRun;
 use session::RunSession;
 pub(crate) use session::output_of;
 pub use trace::{CONTENT_TARGET, METRIC_TARGET};
@@ -69,17 +71,19 @@ pub async fn read_events(journal: &Journal, id: &RunId) -> Result<(Vec<RunEvent>
             return Ok((events, seq));
         }
         for entry in page {
-            if entry.version > EVENT_VERSION {
-                let version = entry.version;
-                return Err(RunError::Newer { version });
-            }
             seq = entry.seq;
-            let event = entry
-                .decode()
-                .map_err(|source| RunError::Event { seq, source })?;
-            events.push(event);
+            events.push(decode_event(&entry)?);
         }
     }
+}
+
+fn decode_event(entry: &Entry) -> Result<RunEvent, RunError> {
+    let (version, seq) = (entry.version, entry.seq);
+    if version > EVENT_VERSION {
+        return Err(RunError::Newer { version });
+    }
+    let event = entry.decode();
+    event.map_err(|source| RunError::Event { seq, source })
 }
 
 /// A run that is being driven.

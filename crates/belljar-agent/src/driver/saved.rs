@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How many files were sent to a store: each has a name of its own, also beside one that was given up.
 static SAVES: AtomicU64 = AtomicU64::new(0);
 
-const MEDIA_TYPE: &str = "application/x-belljar-snapshot";
+pub(super) const MEDIA_TYPE: &str = "application/x-belljar-snapshot";
 
 /// Where the sessions of a run are saved.
 #[derive(Debug)]

@@ -4,11 +4,13 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use belljar_journal::Blobs;
+use belljar_journal::RunId;
 use belljar_protocol::{Display, Language, MIME_TYPES, MimeType, MimeView};
 
+use super::ReportKey;
 use super::markdown::{escape, markdown};
-use crate::driver::RunError;
+use super::record::{record, times};
+use crate::driver::{RunError, RunsDirectory};
 use crate::run::{Evidence, RunEvent, Seen};
 use crate::story::{Story, Told, asked};
 
@@ -17,9 +19,15 @@ const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:50em;margin:2em aut
     td,th{padding:.2em .8em;border:1px solid #ccc;text-align:left}blockquote{margin-left:0;padding-left:1em;\
     border-left:3px solid #ccc}.unseen{border-bottom:2px dotted #8f5a0f}.printed{text-decoration-style:dashed}";
 
-/// The run as a page to read: one file, without scripts.
-pub async fn page(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunError> {
-    let story = Story::from_events(events, blobs).await?;
+/// The run as a page to read: one file, without scripts, signed at its end.
+pub async fn page(
+    runs: &RunsDirectory,
+    id: &RunId,
+    events: &[RunEvent],
+    key: &ReportKey,
+) -> Result<String, RunError> {
+    let times = times(runs.journal(), id, events.len()).await?;
+    let story = Story::from_events(events, &runs.blobs(id)).await?;
     let mut page = String::new();
     let body = &mut page;
     block(body, "h1", story.task());
@@ -58,12 +66,15 @@ pub async fn page(events: &[RunEvent], blobs: &Blobs) -> Result<String, RunError
         }
     }
     end(body, &story);
-    Ok(format!(
+    record(body, id, &times, &story, events);
+    let texts = &story.run.language().texts().run;
+    block(body, "p", &texts.signed_page(&key.public()));
+    Ok(key.sign(format!(
         "<!doctype html>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n\
          <title>{}</title>\n<style>{STYLE}</style>\n{page}",
         escape(story.task())
-    ))
+    )))
 }
 
 /// How it ended: the answer, whose values lead to the steps that printed them, and where each of them was seen.

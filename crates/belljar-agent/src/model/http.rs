@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
-use reqwest::{Client, Url, redirect};
+use reqwest::{Client, ClientBuilder, Url, redirect};
 
 use super::exchange::root;
 
@@ -20,6 +20,16 @@ pub fn is_loopback(url: &Url) -> bool {
 /// A client for one server. It sends these headers with each request, and follows no redirect: they
 /// may hold keys. An error says why there is none.
 pub fn http_client(headers: HeaderMap, url: &Url, connect: Duration) -> Result<Client, String> {
+    http_client_builder(headers, url, connect).build().map_err(|error| {
+        format!(
+            "the HTTP client cannot be created: {}\nhint: the package `ca-certificates` may be missing",
+            root(&error)
+        )
+    })
+}
+
+/// The same with whatever else a caller needs.
+pub fn http_client_builder(headers: HeaderMap, url: &Url, connect: Duration) -> ClientBuilder {
     // The program's own choice stands, if it made one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = Client::builder()
@@ -33,10 +43,5 @@ pub fn http_client(headers: HeaderMap, url: &Url, connect: Duration) -> Result<C
             builder = builder.tls_certs_only([]); // reading those of the host takes its time
         }
     }
-    builder.build().map_err(|error| {
-        format!(
-            "the HTTP client cannot be created: {}\nhint: the package `ca-certificates` may be missing",
-            root(&error)
-        )
-    })
+    builder
 }

@@ -38,7 +38,7 @@ mod sse;
 mod tokens;
 
 pub use error::{ModelError, ModelFault, Phase};
-pub use http::{http_client, is_loopback};
+pub use http::{http_client, http_client_builder, is_loopback};
 pub use key::ApiKey;
 pub use profile::{ModelName, ModelNameError, Prices, Profile, Retries, Timeouts, WireFormat};
 pub use provider::Provider;

@@ -228,6 +228,9 @@ pub struct Start {
     /// Packages of the environment, for the prompt.
     #[serde(default)]
     pub packages: Vec<String>,
+    /// Python and the packages of the environment, each with its version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub versions: Vec<String>,
     /// The tools that code may call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<GrantedTool>,

@@ -16,7 +16,7 @@ use crate::dialect::with_syntax;
 pub(crate) use calls::{words_wrong_calls, wrong_calls};
 
 /// Names that a session has beside those of the language.
-const OURS: [&str; 3] = ["belljar", "display", "tools"];
+const OURS: [&str; 4] = ["belljar", "cite", "display", "tools"];
 
 /// A name that is used and that nothing defines, and the line where it is first used.
 pub(crate) type Undefined = (String, usize);

@@ -11,6 +11,7 @@ mod branches;
 mod bridge;
 mod budget;
 mod call_history;
+mod cell_names;
 mod checks;
 mod constants;
 mod context;
@@ -33,6 +34,7 @@ pub use approval::{
 pub use branches::{BRANCH, Branch, Branches, BranchesError};
 pub use bridge::{CellCall, CellCallState};
 pub use budget::{Budget, BudgetPart, ExitReason, Raise, Spent};
+pub use cell_names::{CellNames, cell_names};
 pub use doubt::{Computation, Doubt};
 pub use event::{
     CallResult, CellResult, EVENT_VERSION, Ending, NotKept, Parent, RunClient, RunEvent, Start,

@@ -1,7 +1,8 @@
 //! Claims: values in answers, half of them wrong in subtle ways. How many wrong ones are derived, and how many right ones
 //! are not.
 //!
-//! `claims/tuning.txt` is what the rules of evidence were tuned with, `claims/held.txt` is not. A run is
+//! `claims/tuning.txt` is what the rules of evidence were tuned with, `claims/held.txt` is not. The code of `claims/cited.txt`
+//! cites its values, and is measured with `print` in the place of `cite`, too. A run is
 //! `### name | file, …`, the task, its cells, each after a line `--- cell`, and its claims: `--- right | VALUE` or
 //! `--- wrong: KIND | VALUE` with an answer. The cells run in real sessions, anew for each claim.
 
@@ -58,8 +59,11 @@ fn runs(text: &'static str) -> Vec<Run> {
 }
 
 /// What was found for the value, or for each part of it.
-async fn found(run: &Run, claim: &Claim, engine: &Engine) -> Vec<Evidence> {
-    let cells = run.cells.iter().map(|cell| code(cell));
+async fn found(run: &Run, claim: &Claim, how: Shows, engine: &Engine) -> Vec<Evidence> {
+    let cells = run.cells.iter().map(|cell| match how {
+        Shows::Cites => code(cell),
+        Shows::Prints => code(&printed(cell)),
+    });
     let replies: Vec<_> = cells.chain([answer(claim.answer)]).collect();
     let mut next = 0;
     // A model that is asked again repeats its answer.
@@ -91,6 +95,40 @@ async fn found(run: &Run, claim: &Claim, engine: &Engine) -> Vec<Evidence> {
     }
 }
 
+/// What stands in the place of `cite`.
+#[derive(Clone, Copy)]
+enum Shows {
+    Cites,
+    Prints,
+}
+
+/// The same code with the same output, without citations.
+fn printed(cell: &str) -> String {
+    let line = |line: &str| {
+        let code = line.trim_start();
+        let inner = code
+            .strip_prefix("cite(")
+            .and_then(|rest| rest.strip_suffix(')'));
+        let Some(inner) = inner else {
+            return line.to_owned();
+        };
+        let ends = [", '", ", f'", ", f\""];
+        let at = ends
+            .iter()
+            .filter_map(|one| inner.rfind(one))
+            .max()
+            .unwrap();
+        let indent = &line[..line.len() - code.len()];
+        format!(
+            "{indent}print({} + ':', {})",
+            &inner[at + 2..],
+            &inner[..at]
+        )
+    };
+    let lines: Vec<String> = cell.lines().map(line).collect();
+    lines.join("\n")
+}
+
 #[derive(Debug, Default)]
 struct Count {
     all: usize,
@@ -103,11 +141,15 @@ struct Count {
 
 /// How many claims are misjudged by kind, with how many there are.
 #[expect(clippy::print_stdout, reason = "the rates are read by people")]
-async fn misjudged(text: &'static str, engine: &Engine) -> BTreeMap<&'static str, Count> {
+async fn misjudged(
+    text: &'static str,
+    how: Shows,
+    engine: &Engine,
+) -> BTreeMap<&'static str, Count> {
     let mut counts: BTreeMap<&str, Count> = BTreeMap::new();
     for run in runs(text) {
         for claim in &run.claims {
-            let found = Box::pin(found(&run, claim, engine)).await;
+            let found = Box::pin(found(&run, claim, how, engine)).await;
             let holds = !found.is_empty() && found.iter().all(Evidence::is_derived);
             let is_strong = !found.is_empty() && found.iter().all(Evidence::is_strong);
             let is_printed = |one: &Evidence| matches!(one.seen, Some(Seen::Output { .. }));
@@ -146,7 +188,12 @@ fn check(counts: &BTreeMap<&str, Count>, of_wrong: usize, of_right: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn waits_claims() {
     let engine = Engine::builder(environment()).build();
-    let counts = Box::pin(misjudged(include_str!("claims/tuning.txt"), &engine)).await;
+    let counts = Box::pin(misjudged(
+        include_str!("claims/tuning.txt"),
+        Shows::Cites,
+        &engine,
+    ))
+    .await;
     check(&counts, 2, 12);
 }
 
@@ -154,6 +201,34 @@ async fn waits_claims() {
 #[tokio::test(flavor = "multi_thread")]
 async fn waits_claims_that_the_rules_were_not_tuned_with() {
     let engine = Engine::builder(environment()).build();
-    let counts = Box::pin(misjudged(include_str!("claims/held.txt"), &engine)).await;
+    let counts = Box::pin(misjudged(
+        include_str!("claims/held.txt"),
+        Shows::Cites,
+        &engine,
+    ))
+    .await;
     check(&counts, 13, 58);
+}
+
+/// Claims about values that the code cites.
+#[tokio::test(flavor = "multi_thread")]
+async fn waits_claims_that_the_code_cites() {
+    let engine = Engine::builder(environment()).build();
+    let counts = Box::pin(misjudged(
+        include_str!("claims/cited.txt"),
+        Shows::Cites,
+        &engine,
+    ))
+    .await;
+    check(&counts, 7, 26);
+}
+
+/// What these are worth without citations: the same outputs by `print`.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "the figures of docs/answers.md: minutes"]
+async fn waits_cited_claims_with_print() {
+    let engine = Engine::builder(environment()).build();
+    let text = include_str!("claims/cited.txt");
+    let printed = Box::pin(misjudged(text, Shows::Prints, &engine)).await;
+    check(&printed, 26, 12);
 }

@@ -123,6 +123,7 @@ fn evidence_shows_origin() {
             code: "total = (sales\n    .amount.sum())".into(),
         }],
         files: vec!["sales.csv".into()],
+        label: None,
     }));
     assert_eq!(
         found.text(Language::English),
@@ -133,6 +134,26 @@ fn evidence_shows_origin() {
         found.text(Language::Chinese),
         "4980.0：由单元 1 的 `total = (sales .amount.sum())` 计算得出，数据来自 sales.csv（说明来源，不说明正确）"
     );
+}
+
+/// Code says what a value is, in a real session; the model knows of it from its task alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_is_what_the_code_cites_it_as() {
+    let desk = Desk::new([
+        code("days = [3, 4, 8]\ncite(sum(days), 'days of sick leave')"),
+        answer("There were 15 days of sick leave."),
+    ]);
+    let run = desk
+        .run(start("How many? Cite it with cite(value, label)."))
+        .await;
+    let ending = run.ending().unwrap();
+    let Some(Seen::Output { line, derived, .. }) = &ending.evidence[0].seen else {
+        panic!("{ending:?}");
+    };
+    assert_eq!(line, "days of sick leave: 15");
+    let derived = derived.as_ref().unwrap();
+    assert_eq!(derived.label.as_deref(), Some("days of sick leave"));
+    assert_eq!(derived.expression, "sum(days)");
 }
 
 /// With a review an answer is worked out a second time, and the second is taken.

@@ -117,6 +117,7 @@ pub(crate) fn start(task: &str) -> Start {
         review: false,
         tools: Vec::new(),
         packages: Vec::new(),
+        versions: Vec::new(),
         granted: Vec::new(),
         approvals: Approvals::default(),
         branches: None,

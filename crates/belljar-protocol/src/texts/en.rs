@@ -514,6 +514,37 @@ pub(super) static TEXTS: Texts = Texts {
         heading_unverified: "Answer (unverified)",
         heading_not_answered: |why| format!("Not answered: {why}"),
         heading_last_output: "Last output (not an answer)",
+        heading_record: "Record",
+        record_run: "Run",
+        record_times: "First and last event",
+        record_model: "Model",
+        record_use: "Use",
+        record_isolation: "Isolation",
+        record_versions: "Environment",
+        record_installed: "Installed by cells",
+        record_files: "Files of the task",
+        record_made: "Files of the run",
+        record_approvals: "Approvals",
+        decision_open: "not decided",
+        decision_accepted: "approved",
+        decision_accepted_rest: "approved, also similar requests for the rest of the run",
+        decision_edited: "replaced by code of a person",
+        decision_rejected: "rejected",
+        decision_feedback: |text| format!("rejected: {text}"),
+        signed_page: |key| {
+            format!(
+                "Signed with the key {key}. `belljar runs verify FILE` checks that the page is as it was signed."
+            )
+        },
+        signature_holds: "the page is as it was signed",
+        signature_key: |key| {
+            format!(
+                "[signed with {key}: compare it with the key of the service, or pass --key KEY]"
+            )
+        },
+        signature_of_other_key: |key| {
+            format!("the page is signed, but with another key: {key}\nhint: somebody else wrote it")
+        },
         reason_answered: "answered",
         reason_unverified: "unverified",
         reason_model_failed: "the request to the model failed",

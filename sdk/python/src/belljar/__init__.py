@@ -23,6 +23,7 @@ from ._core import (
     Policy,
     RunEvent,
     RunFile,
+    Share,
     Tool,
     WhenBusy,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "Session",
     "SessionBusy",
     "SessionEnded",
+    "Share",
     "Table",
     "Tool",
     "Unauthorized",

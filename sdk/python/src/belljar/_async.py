@@ -728,6 +728,39 @@ class AsyncRun:
         query = {"format": Path(to).suffix.removeprefix(".")}
         await self._client._save(Call("GET", f"{self._path}/export", query=query), to)
 
+    async def reproduce(self) -> models.Reproduction:
+        """Runs the code of the ended run again, twice, and compares its values and files. It takes about twice as long
+        as the code took."""
+        reader = _core.ReproductionReader(self._client._access, self._path)
+        response = await self._client._send(reader.call)
+        _core.listen(response)
+        try:
+            async for chunk in response.aiter_bytes():
+                for reproduction in reader.feed(chunk):
+                    return reproduction
+        except httpx.TransportError as error:
+            raise reader.broken(error) from error
+        finally:
+            await response.aclose()
+        raise reader.broken()
+
+    async def share(self, *, step: int | None = None, value: str | None = None) -> _core.Share:
+        """Makes a link that shows the run without a key, until it is revoked: all of it, one step, or one value of the
+        answer with how it was computed. `value` is as in `view.evidence`."""
+        if value is not None:
+            await self.refresh()
+        call = Call.change("POST", f"{self._path}/shares", json=_core.shared_part(self.view, step, value))
+        made = await self._client._ask(models.CreatedShare, call)
+        return _core.Share(made.id, f"{self._client._access.url}/#/shared/{made.token}")
+
+    async def shares(self) -> list[models.ShareView]:
+        """The share links of the run, oldest first."""
+        return (await self._client._ask(models.ShareList, Call("GET", f"{self._path}/shares"))).shares
+
+    async def revoke_share(self, id: str) -> None:
+        """Revokes a share link: it shows nothing from then on."""
+        await self._client._send(Call.change("DELETE", f"{self._path}/shares/{_core.part(id)}"))
+
     async def _change(self, what: str, body: Json) -> None:
         call = Call.change("POST", f"{self._path}/{what}", json=body)
         self.view = await self._client._ask(models.RunView, call)

@@ -75,6 +75,16 @@ class RunEvent:
 
 
 @dataclass(frozen=True)
+class Share:
+    """A new share link."""
+
+    id: str
+    """It is revoked by this id."""
+    link: str
+    """Address of its page, which needs no key. The service does not show it again."""
+
+
+@dataclass(frozen=True)
 class CommandResult:
     """How a command ended, and its newest output."""
 
@@ -424,6 +434,24 @@ class RunReader(Reader[RunEvent]):
         return RunEvent(self._last, kind, cast(models.RunEventData, parse(known, data)))
 
 
+class ReproductionReader(Reader[models.Reproduction]):
+    """The comparison at the end of a reproduction, which ends with its connection."""
+
+    def __init__(self, access: Access, run: str) -> None:
+        super().__init__(access, 0)
+        headers = self._headers
+        self.call = Call("POST", f"{run}/reproduce", json={}, headers=headers, read=SILENCE, stream=True, once=True)
+
+    def broken(self, error: Exception | None = None) -> BelljarError:
+        """The connection is gone."""
+        return self._access.unreachable(error or httpx.RemoteProtocolError("the stream ended too early"))
+
+    def _event(self, kind: str, data: str) -> models.Reproduction | None:
+        if kind == "problem":
+            raise self._access.fault(json.loads(data))
+        return parse(models.Reproduction, data) if kind == "reproduction" else None
+
+
 class CommandReader(Reader[models.CommandEvent]):
     """How far the output of a command has been read."""
 
@@ -518,6 +546,18 @@ def warn_of_missing(page: models.SessionPage) -> None:
     if page.unanswered:
         nodes = ", ".join(page.unanswered)
         warnings.warn(f"nodes that did not answer, whose sessions are missing: {nodes}", stacklevel=3)
+
+
+def shared_part(run: models.RunView, step: int | None, value: str | None) -> Json:
+    """What a share link shows."""
+    if value is None:
+        return {} if step is None else {"step": step}
+    if step is not None:
+        raise ValueError("a link shows either a step or a value")
+    values = [evidence.value for evidence in run.evidence]
+    if value not in values:
+        raise ValueError(f"the answer has no value {value!r}; it has {', '.join(values) or 'none'}")
+    return {"value": values.index(value) + 1}
 
 
 def part(name: str) -> str:

@@ -649,7 +649,15 @@ class CellView(Model):
 
     outcome: Outcome | None = None
 
+    reads: list[str] | None = None
+    """Names of the namespace that the code reads before it writes them. Left out if the code does not say them, as with
+    magics and `exec`.
+    """
+
     state: CellState
+
+    writes: list[str] | None = None
+    """Names of the namespace that the code binds, or whose value it changes in place. Imports are left out."""
 
 
 class CellList(Model):
@@ -821,7 +829,12 @@ class ShareView(Model):
     """Prefix of the key that made it."""
 
     step: int | None = None
-    """The one step that it shows; without it, it shows the run."""
+    """The one step that it shows."""
+
+    value: int | None = None
+    """The one value that it shows: its place in the evidence of the answer, from 1. Without step and value, it shows the
+    run.
+    """
 
 
 class CreatedShare(ShareView):
@@ -893,6 +906,9 @@ class Derivation(Model):
 
     files: list[str] | None = None
     """The files that these were read from."""
+
+    label: str | None = None
+    """What the code says that it is, by `cite`; left out if it does not."""
 
 
 Dialect = Annotated[Literal["native_tools", "json_action", "tags", "fenced_code"], _Word]
@@ -1526,6 +1542,9 @@ class Me(Model):
     models: list[str]
     """Models for runs, the default first."""
 
+    report_key: str
+    """Public key (Ed25519, base64) that signs exported pages."""
+
     scopes: list[str]
     """Scopes of the key."""
 
@@ -1770,6 +1789,70 @@ class Reply(Model):
     """Reasoning with the server's signature, which must go back unchanged with this reply."""
 
 
+Verdict = Annotated[Literal["identical", "changed", "not_deterministic", "not_run"], _Word]
+"""A comparison with the run."""
+
+
+class ReproducedCell(Model):
+    """A cell, or a call of another tool."""
+
+    step: int
+    """The step."""
+
+    cell: int | None = None
+    """The number of the cell; none for another tool."""
+
+    verdict: Verdict
+    """The comparison of all that it showed: text, images, exception."""
+
+
+class ReproducedFile(Model):
+    """A file that the run made."""
+
+    path: str
+    """Its path in the workspace."""
+
+    verdict: Verdict
+    """The comparison of its contents."""
+
+
+class ReproducedValue(Model):
+    """A value of the answer."""
+
+    value: str
+    """As it stands in the answer."""
+
+    step: int
+    """The step that printed it."""
+
+    cell: int | None = None
+    """The cell that printed it."""
+
+    verdict: Verdict
+    """The comparison."""
+
+    recorded: str
+    """The line of the run's output that has it."""
+
+    now: str | None = None
+    """The line in its place, if it is another one now."""
+
+
+class Reproduction(Model):
+    """What came of running the code of a run again: twice, each time in a new session with the files
+    that the run started with. Calls of tools get the answers that they got in the run.
+    """
+
+    values: list[ReproducedValue]
+    """The values of the answer that an output shows."""
+
+    files: list[ReproducedFile]
+    """The files that the run made."""
+
+    cells: list[ReproducedCell]
+    """The cells, and the calls of other tools."""
+
+
 class RunLabelView(Model):
     """What people call a run."""
 
@@ -1870,6 +1953,9 @@ class Start(Model):
 
     packages: list[str] = Field(default_factory=list)
     """Packages of the environment, for the prompt."""
+
+    versions: list[str] | None = None
+    """Python and the packages of the environment, each with its version."""
 
     granted: list[GrantedTool] | None = None
     """The tools that code may call."""
@@ -2307,7 +2393,7 @@ class SharedRun(Model):
     """A run as a share link shows it."""
 
     answer: str | None = None
-    """Answer; not for a link to a step."""
+    """Answer; not for a link to a step. For a link to a value, the lines that have it."""
 
     evidence: list[Evidence]
 
@@ -2323,11 +2409,14 @@ class SharedRun(Model):
     state: RunState
 
     step: int | None = None
-    """The one step that the link shows; without it, it shows the run."""
+    """The one step that the link shows."""
 
     task: str
 
     title: str | None = None
+
+    value: str | None = None
+    """The one value that the link shows, as the answer has it. Without step and value, it shows the run."""
 
 
 class StepView(Model):

@@ -368,7 +368,14 @@ export interface components {
              */
             events: number;
             outcome?: components["schemas"]["Outcome"];
+            /**
+             * @description Names of the namespace that the code reads before it writes them. Left out if the code does not say them, as with
+             *     magics and `exec`.
+             */
+            reads?: string[] | null;
             state: components["schemas"]["CellState"];
+            /** @description Names of the namespace that the code binds, or whose value it changes in place. Imports are left out. */
+            writes?: string[] | null;
         };
         /** @description Changes of a cell to the namespace. */
         Changes: {
@@ -628,9 +635,14 @@ export interface components {
         CreateShare: {
             /**
              * Format: int32
-             * @description The one step to show; without it, the link shows the run.
+             * @description The one step to show; without step and value, the link shows the run.
              */
             step?: number | null;
+            /**
+             * Format: int32
+             * @description The one value to show: its place in the evidence of the answer, from 1.
+             */
+            value?: number | null;
         };
         /** @description A new share link. */
         CreatedShare: components["schemas"]["ShareView"] & {
@@ -708,6 +720,8 @@ export interface components {
             inputs?: components["schemas"]["DerivationInput"][];
             /** @description The files that these were read from. */
             files?: string[];
+            /** @description What the code says that it is, by `cite`; left out if it does not. */
+            label?: string | null;
         };
         /** @description A name that a value was computed from. */
         DerivationInput: {
@@ -1305,6 +1319,8 @@ export interface components {
             isolation: components["schemas"]["IsolationView"][];
             /** @description Models for runs, the default first. */
             models: string[];
+            /** @description Public key (Ed25519, base64) that signs exported pages. */
+            reportKey: string;
             /** @description Scopes of the key. */
             scopes: string[];
             tenant: string;
@@ -2237,13 +2253,19 @@ export interface components {
             key: string;
             /**
              * Format: int32
-             * @description The one step that it shows; without it, it shows the run.
+             * @description The one step that it shows.
              */
             step?: number | null;
+            /**
+             * Format: int32
+             * @description The one value that it shows: its place in the evidence of the answer, from 1. Without step and value, it shows the
+             *     run.
+             */
+            value?: number | null;
         };
         /** @description A run as a share link shows it. */
         SharedRun: {
-            /** @description Answer; not for a link to a step. */
+            /** @description Answer; not for a link to a step. For a link to a value, the lines that have it. */
             answer?: string | null;
             evidence: components["schemas"]["Evidence"][];
             /** @description Last output of a run without an answer. It is not an answer. */
@@ -2254,11 +2276,13 @@ export interface components {
             state: components["schemas"]["RunState"];
             /**
              * Format: int32
-             * @description The one step that the link shows; without it, it shows the run.
+             * @description The one step that the link shows.
              */
             step?: number | null;
             task: string;
             title?: string | null;
+            /** @description The one value that the link shows, as the answer has it. Without step and value, it shows the run. */
+            value?: string | null;
         };
         /** @description A piece of a row. */
         ShownPart: {
@@ -2398,6 +2422,8 @@ export interface components {
              * @default []
              */
             packages: string[];
+            /** @description Python and the packages of the environment, each with its version. */
+            versions?: string[];
             /** @description The tools that code may call. */
             granted?: components["schemas"]["GrantedTool"][];
             /**

@@ -390,9 +390,10 @@ export interface paths {
         get: operations["list_shares"];
         put?: never;
         /**
-         * Creates a share link: a read-only view of a run, or of one step, for whoever has its token.
+         * Creates a share link: a read-only view of a run, a step or a value of the answer, for whoever has its token.
          * @description The view has the task, the answer with its evidence, and the steps, as they are when somebody looks. It has no
-         *     files, and nothing else of the tenant. A link to one step has the task and that step.
+         *     files, and nothing else of the tenant. A link to one step has the task and that step. A link to one value has the task,
+         *     the lines of the answer that have the value, its evidence, and the step that computed it.
          */
         post: operations["create_share"];
         delete?: never;
@@ -1224,7 +1225,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the parsed steps of a shared run, with outcomes of cells; of a link to a step, that step. */
+        /** Lists the parsed steps of a shared run, with outcomes of cells; of a link to a part, the step of that part. */
         get: operations["list_shared_steps"];
         put?: never;
         post?: never;
@@ -1603,7 +1604,14 @@ export interface components {
              */
             events: number;
             outcome?: components["schemas"]["Outcome"];
+            /**
+             * @description Names of the namespace that the code reads before it writes them. Left out if the code does not say them, as with
+             *     magics and `exec`.
+             */
+            reads?: string[] | null;
             state: components["schemas"]["CellState"];
+            /** @description Names of the namespace that the code binds, or whose value it changes in place. Imports are left out. */
+            writes?: string[] | null;
         };
         /** @description Changes of a cell to the namespace. */
         Changes: {
@@ -1863,9 +1871,14 @@ export interface components {
         CreateShare: {
             /**
              * Format: int32
-             * @description The one step to show; without it, the link shows the run.
+             * @description The one step to show; without step and value, the link shows the run.
              */
             step?: number | null;
+            /**
+             * Format: int32
+             * @description The one value to show: its place in the evidence of the answer, from 1.
+             */
+            value?: number | null;
         };
         /** @description A new share link. */
         CreatedShare: components["schemas"]["ShareView"] & {
@@ -1943,6 +1956,8 @@ export interface components {
             inputs?: components["schemas"]["DerivationInput"][];
             /** @description The files that these were read from. */
             files?: string[];
+            /** @description What the code says that it is, by `cite`; left out if it does not. */
+            label?: string | null;
         };
         /** @description A name that a value was computed from. */
         DerivationInput: {
@@ -2540,6 +2555,8 @@ export interface components {
             isolation: components["schemas"]["IsolationView"][];
             /** @description Models for runs, the default first. */
             models: string[];
+            /** @description Public key (Ed25519, base64) that signs exported pages. */
+            report_key: string;
             /** @description Scopes of the key. */
             scopes: string[];
             tenant: string;
@@ -3472,13 +3489,19 @@ export interface components {
             key: string;
             /**
              * Format: int32
-             * @description The one step that it shows; without it, it shows the run.
+             * @description The one step that it shows.
              */
             step?: number | null;
+            /**
+             * Format: int32
+             * @description The one value that it shows: its place in the evidence of the answer, from 1. Without step and value, it shows the
+             *     run.
+             */
+            value?: number | null;
         };
         /** @description A run as a share link shows it. */
         SharedRun: {
-            /** @description Answer; not for a link to a step. */
+            /** @description Answer; not for a link to a step. For a link to a value, the lines that have it. */
             answer?: string | null;
             evidence: components["schemas"]["Evidence"][];
             /** @description Last output of a run without an answer. It is not an answer. */
@@ -3489,11 +3512,13 @@ export interface components {
             state: components["schemas"]["RunState"];
             /**
              * Format: int32
-             * @description The one step that the link shows; without it, it shows the run.
+             * @description The one step that the link shows.
              */
             step?: number | null;
             task: string;
             title?: string | null;
+            /** @description The one value that the link shows, as the answer has it. Without step and value, it shows the run. */
+            value?: string | null;
         };
         /** @description A piece of a row. */
         ShownPart: {
@@ -3633,6 +3658,8 @@ export interface components {
              * @default []
              */
             packages: string[];
+            /** @description Python and the packages of the environment, each with its version. */
+            versions?: string[];
             /** @description The tools that code may call. */
             granted?: components["schemas"]["GrantedTool"][];
             /**

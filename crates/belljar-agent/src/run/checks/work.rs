@@ -256,7 +256,10 @@ impl<'a> Visitor<'a> for Reader {
                 if let Expr::Call(call) = &*statement.value {
                     match &*call.func {
                         Expr::Name(name)
-                            if matches!(name.id.as_str(), "print" | "display" | "pprint") =>
+                            if matches!(
+                                name.id.as_str(),
+                                "print" | "display" | "pprint" | "cite"
+                            ) =>
                         {
                             self.cell.printed = self.cell.printed | work;
                         }

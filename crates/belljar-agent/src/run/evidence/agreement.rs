@@ -3,6 +3,8 @@
 //! Evidence is derived only if nothing speaks against it and something speaks for it: the row, the measure, and the
 //! column or the name of the value are those of the answer. Where the words don't meet, a value stays printed.
 
+mod cited;
+
 use std::collections::BTreeSet;
 
 use super::claim::Claim;
@@ -154,13 +156,14 @@ const COMPARES: [&str; 16] = [
 
 impl Claim<'_> {
     /// Whether a computed value is what the answer says. `rows` are the words that tell rows apart in the outputs of
-    /// the run, `known` is the task with the names of its files.
+    /// the run, `cited` are the labels of its citations, `known` is the task with the names of its files.
     pub(super) fn agrees(
         &self,
         computed: &Computed,
         place: &Place<'_>,
         found: Option<(&Item<'_>, &[Item<'_>])>,
         rows: &BTreeSet<String>,
+        cited: &[String],
         known: &str,
     ) -> bool {
         let compared = Compared {
@@ -172,11 +175,12 @@ impl Claim<'_> {
             items: found.map_or(&[][..], |(_, items)| items),
             text: format!("{} {}", self.intro, self.clause),
         };
-        compared.is_measure()
-            && compared.is_row(rows, known)
-            && compared.is_subject()
-            && compared.is_unit()
-            && compared.is_count(known)
+        let is_subject = match &computed.label {
+            // What the model itself says of it counts alone.
+            Some(label) => compared.is_as_cited(label, cited, rows, known),
+            None => compared.is_row(rows, known) && compared.is_subject(),
+        };
+        is_subject && compared.is_measure() && compared.is_unit() && compared.is_count(known)
     }
 }
 

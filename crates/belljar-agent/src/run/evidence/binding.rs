@@ -26,6 +26,7 @@ pub(super) struct Reading<'s> {
     cells: OnceCell<Vec<Vec<Statement>>>,
     bound: OnceCell<Vec<Option<Bound<'s>>>>,
     rows: OnceCell<BTreeSet<String>>,
+    cited: OnceCell<Vec<String>>,
 }
 
 impl<'s> Reading<'s> {
@@ -36,6 +37,7 @@ impl<'s> Reading<'s> {
             cells: OnceCell::new(),
             bound: OnceCell::new(),
             rows: OnceCell::new(),
+            cited: OnceCell::new(),
         }
     }
 
@@ -82,6 +84,14 @@ impl<'s> Reading<'s> {
         })
     }
 
+    /// What the code says of the values that it cites.
+    pub(super) fn cited(&self) -> &[String] {
+        self.cited.get_or_init(|| {
+            let all = (0..self.sources.len()).filter_map(|index| self.bound(index));
+            all.flat_map(Bound::labels).take(MOST_LABELLED).collect()
+        })
+    }
+
     /// How a value was computed, if that is what the answer says of it.
     pub(super) fn derivation(
         &self,
@@ -96,7 +106,7 @@ impl<'s> Reading<'s> {
             .iter()
             .find(|item| std::ptr::eq(item.number, place.found));
         let found = item.map(|item| (item, items));
-        let agrees = claim.agrees(&computed, place, found, self.rows(), known);
+        let agrees = claim.agrees(&computed, place, found, self.rows(), self.cited(), known);
         agrees.then(|| Derivation::new(&computed))
     }
 }

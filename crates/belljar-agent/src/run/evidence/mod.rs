@@ -85,6 +85,9 @@ pub struct Derivation {
     /// The files that these were read from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
+    /// What the code says that it is, by `cite`; left out if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
 }
 
 /// A name that a value was computed from.
@@ -118,6 +121,7 @@ impl Derivation {
                 .take(MOST_INPUTS)
                 .cloned()
                 .collect(),
+            label: computed.label.clone(),
         }
     }
 
@@ -318,7 +322,7 @@ impl Value<'_> {
         if self.kind == ValueKind::File && (sources.exists)(self.text) {
             return Some(Seen::File);
         }
-        let (mut written, mut weak, mut printed) = (None, None, None);
+        let (mut written, mut weak, mut printed, mut computed) = (None, None, None, None);
         for (index, source) in sources.outputs.iter().enumerate().rev() {
             let places = self.places(&source.text, &source.code, claim.falls());
             if places.is_empty() {
@@ -346,14 +350,19 @@ impl Value<'_> {
                     derived: derived.clone(),
                 };
                 match (weakness, derived) {
-                    (None, Some(_)) => return Some(seen),
+                    (None, Some(derived))
+                        if derived.label.is_some() || reading.cited().is_empty() =>
+                    {
+                        return Some(seen);
+                    }
+                    (None, Some(_)) => computed = computed.or(Some(seen)),
                     (None, None) => printed = printed.or(Some(seen)),
                     (Some(_), _) => weak = weak.or(Some(seen)),
                 }
             }
         }
-        if printed.is_some() {
-            return printed;
+        if computed.is_some() || printed.is_some() {
+            return computed.or(printed);
         }
         match self.kind {
             // What the task names need not exist.

@@ -6,6 +6,7 @@ use ruff_python_ast::visitor::{self, Visitor};
 use ruff_python_ast::{Comprehension, Expr, ExprContext, Mod, Operator, Stmt};
 
 use crate::dialect::with_syntax;
+use crate::run::cell_names::{changes, root};
 
 /// A statement of a cell.
 #[derive(Clone, Debug, Default)]
@@ -81,16 +82,6 @@ impl Statement {
         }
     }
 
-    /// The name at the root of `df.loc[...]`.
-    fn root(expr: &Expr) -> Option<&str> {
-        match expr {
-            Expr::Name(name) => Some(&name.id),
-            Expr::Attribute(member) => Self::root(&member.value),
-            Expr::Subscript(part) => Self::root(&part.value),
-            _ => None,
-        }
-    }
-
     /// A name that lives in its loop alone.
     fn bind(&mut self, target: &Expr) {
         match target {
@@ -103,17 +94,12 @@ impl Statement {
     }
 
     fn note_change(&mut self, target: &Expr) {
-        if let (Some(name), false) = (Self::root(target), target.is_name_expr()) {
+        if let (Some(name), false) = (root(target), target.is_name_expr()) {
             self.writes.insert(name.to_owned());
             self.reads.insert(name.to_owned());
         }
     }
 }
-
-/// Methods that change what they are called on.
-const CHANGES: [&str; 10] = [
-    "append", "extend", "insert", "remove", "pop", "clear", "update", "add", "discard", "sort",
-];
 
 impl<'a> Visitor<'a> for Statement {
     fn visit_stmt(&mut self, stmt: &'a Stmt) {
@@ -129,7 +115,7 @@ impl<'a> Visitor<'a> for Statement {
             Stmt::For(one) => self.bind(&one.target),
             Stmt::AugAssign(assign) => {
                 self.note_change(&assign.target);
-                if let Some(name) = Self::root(&assign.target) {
+                if let Some(name) = root(&assign.target) {
                     self.reads.insert(name.to_owned());
                 }
             }
@@ -158,7 +144,7 @@ impl<'a> Visitor<'a> for Statement {
                 self.uses.insert(member.attr.to_string());
             }
             Expr::Call(call) => {
-                let is_print = matches!(&*call.func, Expr::Name(name) if name.id == "print" || name.id == "display");
+                let is_print = matches!(&*call.func, Expr::Name(name) if matches!(name.id.as_str(), "print" | "display" | "cite"));
                 if is_print {
                     self.shows = true;
                     call.arguments
@@ -167,12 +153,8 @@ impl<'a> Visitor<'a> for Statement {
                         .for_each(|one| self.note_shown(one));
                 }
                 if let Expr::Attribute(method) = &*call.func {
-                    let in_place = |one: &ruff_python_ast::Keyword| {
-                        one.arg.as_ref().is_some_and(|name| name == "inplace")
-                    };
-                    let changes = CHANGES.contains(&method.attr.as_str())
-                        || call.arguments.keywords.iter().any(in_place);
-                    if let Some(name) = Self::root(&method.value).filter(|_| changes) {
+                    let changes = changes(&method.attr, &call.arguments.keywords);
+                    if let Some(name) = root(&method.value).filter(|_| changes) {
                         self.writes.insert(name.to_owned());
                     }
                 }

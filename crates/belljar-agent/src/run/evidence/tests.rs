@@ -181,6 +181,95 @@ fn a_row_is_the_one_that_the_answer_names() {
     }
 }
 
+/// What the only value of an answer was cited as, if that makes it derived.
+fn cited(cells: &[(&str, &str)], answer: &str) -> Option<String> {
+    let source = |(number, (code, output)): (u32, &(&str, &str))| Source {
+        step: number,
+        cell: Some(number),
+        text: (*output).into(),
+        code: (*code).into(),
+        failed: false,
+    };
+    let outputs: Vec<Source> = (1..).zip(cells).map(source).collect();
+    let sources = Sources {
+        outputs: &outputs,
+        task: "",
+        exists: &|_| false,
+        has_data: true,
+    };
+    let found = evidence(answer, &sources);
+    match found.into_iter().next()?.seen? {
+        Seen::Output { derived, .. } => derived?.label,
+        _ => None,
+    }
+}
+
+#[test]
+fn a_cited_value_is_what_its_label_says() {
+    let read = ("import pandas as pd\ndf = pd.read_csv('s.csv')", "");
+    let north = (
+        "north = df[df['region'] == 'North']\ncite(north['amount'].sum(), 'turnover of North')",
+        "turnover of North: 4830.5",
+    );
+    let label = Some("turnover of North".to_owned());
+    let found = |answer| cited(&[read, north], answer);
+    assert_eq!(found("North has a turnover of 4,830.50."), label);
+    assert_eq!(found("The turnover of the North was 4,831."), label);
+    assert_eq!(found("South has a turnover of 4,830.50."), None);
+    assert_eq!(found("North has a median turnover of 4,830.50."), None);
+    assert_eq!(found("North has a turnover of 4.8305 million."), None);
+    assert_eq!(found("The company has 4,830.5 employees."), None);
+}
+
+#[test]
+fn a_label_that_the_code_contradicts_is_no_proof() {
+    for (code, output, answer) in [
+        (
+            "cite(df[df['region'] == 'South']['amount'].sum(), 'turnover of North')",
+            "turnover of North: 2135.5",
+            "North has a turnover of 2,135.5.",
+        ),
+        (
+            "cite(df['days'].median(), 'average days')",
+            "average days: 20.5",
+            "The average is 20.5 days.",
+        ),
+        (
+            "cite(df['amount'].max(), 'total turnover')",
+            "total turnover: 1935.5",
+            "The total turnover is 1,935.5.",
+        ),
+        // Written, not computed.
+        (
+            "cite(2135, 'turnover')",
+            "turnover: 2135",
+            "The turnover is 2,135.",
+        ),
+        // Another function of that name.
+        (
+            "def cite(a, b):\n    print(b, a * 2)\ncite(df['a'].sum(), 'turnover')",
+            "turnover 2135",
+            "The turnover is 2,135.",
+        ),
+    ] {
+        let read = ("import pandas as pd\ndf = pd.read_csv('s.csv')", "");
+        assert_eq!(cited(&[read, (code, output)], answer), None, "{code}");
+    }
+}
+
+#[test]
+fn a_citation_is_compared_with_the_others_of_the_run() {
+    let code = "for name in money:\n    cite(money[name], f'takings from {name}')\n    cite(pieces[name], f'pieces of {name} sold')";
+    let output = "takings from Lamp: 1380\npieces of Lamp sold: 92\ntakings from Widget: 4980\npieces of Widget sold: 41";
+    let found = |answer| cited(&[(code, output)], answer);
+    assert_eq!(
+        found("92 pieces of the Lamp were sold.").as_deref(),
+        Some("pieces of Lamp sold")
+    );
+    assert_eq!(found("92 pieces of the Widget were sold."), None);
+    assert_eq!(found("1,380 pieces of the Lamp were sold."), None);
+}
+
 /// Output that makes each rule look far: it must not keep a run waiting.
 #[test]
 fn a_hostile_output_takes_a_bounded_time() {

@@ -8,8 +8,7 @@ use ruff_python_ast::{
 };
 use ruff_text_size::Ranged;
 
-use super::units;
-use super::{Made, Measure, Origin, Shape, Words};
+use super::{Made, Measure, Origin, Shape, Words, citations, units};
 use crate::dialect::with_syntax;
 
 /// The longest code that is kept of a statement, and the most values that a cell shows.
@@ -45,6 +44,8 @@ pub(in super::super) struct Cells {
     shown: Vec<Shown>,
     /// The statement of the cell that is followed.
     statement: usize,
+    /// The columns of conditions.
+    pub(super) columns: Words,
 }
 
 /// A line or a block that a statement shows.
@@ -56,6 +57,8 @@ pub(in super::super) struct Shown {
     pub(super) repeats: bool,
     /// Whether nothing may be shown.
     pub(super) may_be_empty: bool,
+    /// The first part of the value, if it is a citation.
+    pub(super) cites: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -75,12 +78,14 @@ impl Cells {
         let kept = own.clone();
         let found = with_syntax(code, move |parsed| {
             if let Mod::Module(module) = parsed.syntax() {
+                own.columns.extend(citations::columns(module));
                 let last = module.body.len().saturating_sub(1);
                 for (at, stmt) in module.body.iter().enumerate() {
                     own.statement = at;
                     own.statement(stmt);
                     if let (true, Stmt::Expr(one)) = (at == last, stmt)
                         && !is_print(&one.value)
+                        && !own.is_citation(&one.value)
                     {
                         own.show_last(&one.value);
                     }
@@ -238,6 +243,20 @@ impl Cells {
             self.show(parts, repeats, false);
             return;
         }
+        if self.is_citation(expr)
+            && let Some((parts, value)) = self.cited(call)
+        {
+            if self.shown.len() < MOST_SHOWN {
+                self.shown.push(Shown {
+                    parts,
+                    statement: self.statement,
+                    repeats: self.loops > 0 || self.calls > 0,
+                    may_be_empty: false,
+                    cites: Some(value),
+                });
+            }
+            return;
+        }
         match &*call.func {
             // `rows.append(…)`.
             Expr::Attribute(method) => {
@@ -315,6 +334,7 @@ impl Cells {
                     statement: self.statement,
                     repeats,
                     may_be_empty,
+                    cites: None,
                 });
             }
         }
@@ -339,7 +359,7 @@ impl Cells {
         parts
     }
 
-    fn add_parts(&mut self, expr: &Expr, parts: &mut Vec<Part>) {
+    pub(super) fn add_parts(&mut self, expr: &Expr, parts: &mut Vec<Part>) {
         match expr {
             Expr::StringLiteral(text) => parts.push(Part::Text(text.value.to_str().to_owned())),
             Expr::FString(text) => {

@@ -27,6 +27,8 @@ pub(in super::super) struct Place {
     pub(in super::super) others: Vec<Made>,
     /// Whether it is one of several rows.
     pub(in super::super) is_row: bool,
+    /// What the code says that it is, if it is a citation.
+    pub(in super::super) label: Option<String>,
 }
 
 /// A part of what was shown, and where in its line it stands.
@@ -158,6 +160,15 @@ impl Shown {
         })
     }
 
+    /// What the line of a citation says before the value.
+    fn label(&self, line: &str) -> Option<String> {
+        let first = self.cites?;
+        let (spans, _) = self.spans(line)?;
+        let (_, from, _) = spans.iter().find(|(part, ..)| *part >= first)?;
+        let label = line.get(..*from)?.trim().trim_end_matches(':').trim();
+        Some(label.to_owned())
+    }
+
     /// The places of its values in a line, and how well its texts fit; `None` if they don't.
     fn spans(&self, line: &str) -> Option<(Vec<Span>, f64)> {
         let (mut found, mut pending, mut at, mut score) = (Vec::new(), Vec::new(), 0, 0.5);
@@ -266,6 +277,12 @@ fn continues(members: &[Shown], lines: &[&str], at: usize) -> f64 {
 }
 
 impl Bound<'_> {
+    /// The words of all citations.
+    pub(in super::super) fn labels(&self) -> impl Iterator<Item = String> {
+        let lines = self.lines.iter().zip(&self.by);
+        lines.filter_map(|(line, by)| self.shown[(*by)?.0].label(line))
+    }
+
     /// What showed the text at this address.
     pub(in super::super) fn at(&self, found: &str) -> Option<Place> {
         let start = found.as_ptr() as usize;
@@ -313,6 +330,7 @@ impl Bound<'_> {
             code: code.clone(),
             others,
             is_row: is_element || shown.repeats,
+            label: shown.label(line).filter(|_| shown.cites <= Some(part)),
         })
     }
 
@@ -354,6 +372,7 @@ impl Bound<'_> {
                         code: code.to_owned(),
                         others,
                         is_row: true,
+                        label: None,
                     });
                 };
                 let column = |name: &str| {
@@ -392,6 +411,7 @@ impl Bound<'_> {
             code: code.to_owned(),
             others,
             is_row: !made.describes && !matches!(made.shape, Shape::Row),
+            label: None,
         })
     }
 

@@ -10,6 +10,7 @@ use super::units::{self, Unit};
 
 mod calls;
 mod cells;
+mod citations;
 mod expressions;
 mod lines;
 #[cfg(test)]
