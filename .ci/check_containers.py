@@ -1,5 +1,5 @@
 """Checks the files for containers: check_containers.py HELM. Called by .ci/release-test."""
-import json, pathlib, re, subprocess, sys, tomllib
+import json, pathlib, re, subprocess, sys, tempfile, tomllib
 
 import kubernetes_validate
 import yaml
@@ -51,6 +51,15 @@ def check_compose():
     documented = pathlib.Path("docs/operations.md").read_text()
     documented = re.search(r"docker run .*?[^\\]\n", documented, re.DOTALL)[0]
     assert added == set(context["capabilities"]["add"]) == set(re.findall(r"--cap-add ([A-Z_]+)", documented))
+    # Each node of the example of a cluster is a container like that one.
+    services = yaml.safe_load(pathlib.Path("ops/container/compose-cluster.yaml").read_text())["services"]
+    nodes = {name: service for name, service in services.items() if service["image"] == belljar["image"]}
+    assert len(nodes) == 3
+    for name, node in nodes.items():
+        for key in ("cap_drop", "cap_add", "security_opt", "read_only", "tmpfs", "ulimits", "stop_grace_period"):
+            assert node[key] == belljar[key], f"`{key}` of {name} differs from that of the single service"
+        assert node["command"] == [f"--node-address={name}:7878"]
+    assert len({str(node["volumes"]) for node in nodes.values()}) == 3, "nodes share a data directory"
 
 
 def check_chart():
@@ -87,20 +96,60 @@ def check_chart():
     assert len(resources["NetworkPolicy"]["spec"]["ingress"]) == 2
     resources = render("modelKeysSecret=mine", "networkPolicy.enabled=false", "podDisruptionBudget.enabled=false")
     assert set(resources) == {"StatefulSet", "Service"}
+    check_cluster()
     # A setting that does not exist is an error.
-    for wrong in ("isolation.mode=none", "replicas=3"):
+    for wrong in ("isolation.mode=none", "replicas=3", "cluster.database=postgres://db/belljar"):
         assert subprocess.run([HELM, "template", CHART, "--set", wrong], capture_output=True).returncode != 0, wrong
 
 
-def render(*settings, json=()):
+def check_cluster():
+    """The example of docs/cluster.md."""
+    example = re.search(r"```yaml\n(.*?)```", pathlib.Path("docs/cluster.md").read_text(), re.DOTALL)[1]
+    values = yaml.safe_load(example)
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(example)
+        file.flush()
+        plain, secured = (render(setting, values=file.name) for setting in ("tlsSecret=", "tlsSecret=tls"))
+    assert plain["StatefulSet"]["spec"]["replicas"] == 3
+    pod = plain["StatefulSet"]["spec"]["template"]["spec"]
+    node = container_of(plain)
+    for option in ("database", "objects"):
+        assert f"--{option}={values['cluster'][option]}" in node["args"]
+    # The names of the pods are those of the service without an address.
+    address = "$(POD_NAME).test-belljar-nodes.default.svc:7878"
+    assert f"--node-address={address}" in node["args"]
+    assert plain["StatefulSet"]["spec"]["serviceName"] == plain["Service of nodes"]["metadata"]["name"] == "test-belljar-nodes"
+    assert plain["Service of nodes"]["spec"]["clusterIP"] == "None"
+    assert node["envFrom"] == [{"secretRef": {"name": values["cluster"]["secret"]}}]
+    for resources, scheme in ((plain, "http"), (secured, "https")):
+        shell, option, drain = container_of(resources)["lifecycle"]["preStop"]["exec"]["command"]
+        assert (shell, option) == ("sh", "-c")
+        assert f'drain "{scheme}://{address.replace("(", "").replace(")", "")}" --wait' in drain
+        assert f"--database '{values['cluster']['database']}'" in drain
+        seconds = int(re.match(r"timeout (\d+) ", drain)[1])
+        assert pod["terminationGracePeriodSeconds"] >= seconds + 5 + 90
+    assert "tcpSocket" in node["livenessProbe"] and "httpGet" in node["readinessProbe"]
+    assert "podAntiAffinity" in pod["affinity"]
+    assert plain["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
+    policy = plain["NetworkPolicy"]["spec"]
+    assert policy["egress"][2:] == values["networkPolicy"]["egress"] and len(policy["ingress"]) == 2
+
+
+def render(*settings, json=(), values=None):
     """The resources of the chart by kind, each valid for the oldest and the newest API that it is for."""
     arguments = [part for setting in settings for part in ("--set", setting)]
     arguments += [part for setting in json for part in ("--set-json", setting)]
+    arguments += ["--values", values] if values else []
     resources = list(yaml.safe_load_all(helm("template", "test", CHART, *arguments)))
     for resource in resources:
         for version in ("1.33", "1.37") if settings[0].endswith("userNamespace") else ("1.30", "1.37"):
             kubernetes_validate.validate(resource, version, strict=True)
-    return {resource["kind"]: resource for resource in resources}
+    # There may be a second service.
+    kinds = {resource["kind"]: resource for resource in reversed(resources)}
+    for resource in resources:
+        if resource.get("spec", {}).get("clusterIP") == "None":
+            kinds["Service of nodes"] = resource
+    return kinds
 
 
 def container_of(resources):

@@ -73,6 +73,12 @@ mod sqlite;
 mod storage;
 mod store;
 
+/// Leases and beats, as each node judges them by its own clock. For simulations, which have a clock of their own: a
+/// [`Node`] does all of this by itself.
+pub mod leases {
+    pub use crate::ownership::{Lease, Watch, beat_interval};
+}
+
 pub use blob_hash::{BlobHash, InvalidBlobHash};
 pub use blobs::{BlobRef, Blobs};
 pub use error::{AppendError, Error};
@@ -80,8 +86,8 @@ pub use event::{Entry, InvalidRunId, NewEvent, RunId, RunSummary, Timestamp};
 pub use journal::Journal;
 pub use objects::{FetchedObject, FileDigest, ObjectCredentials, Objects};
 pub use ownership::{
-    ClusterStatus, Membership, MovedSession, Node, NodeLoad, NodeOffer, NodeOptions, NodePlace,
-    NodeStatus, OwnedRun, RunClaim, RunPlace, RunState, SessionPlace,
+    ClusterStatus, Import, ImportedState, Membership, MovedSession, Node, NodeLoad, NodeOffer,
+    NodeOptions, NodePlace, NodeStatus, OwnedRun, RunClaim, RunPlace, RunState, SessionPlace,
 };
 pub use postgres::{Database, DatabaseWrite, Migrations};
 pub use storage::{StorageFault, WriteTransaction};

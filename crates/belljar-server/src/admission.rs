@@ -20,6 +20,7 @@ use crate::accounts::{Accounts, DAY, DayOfTenant, exceeded, until_tomorrow};
 use crate::charged::ChargedBytes;
 use crate::isolation::LeastIsolation;
 use crate::options::ServerOptions;
+use crate::placement::room;
 use crate::problem::{Code, Problem};
 use crate::starting_memory::{StartingMemory, first_memory};
 use crate::tenants::{Amounts, Quota, TenantName};
@@ -104,6 +105,14 @@ struct TenantUse {
     runs_measured: Option<Instant>,
 }
 
+/// What is read of the host for a decision.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub(crate) now: Instant,
+    /// None if the kernel doesn't report it.
+    pub(crate) memory: Option<HostMemory>,
+}
+
 /// What may be done so often in a second, on average, and twice as often at once.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
@@ -114,13 +123,14 @@ struct Bucket {
 
 impl Bucket {
     /// How many times it may be done now.
-    fn left(&mut self, rate: u32) -> f64 {
-        let (now, rate) = (Instant::now(), f64::from(rate));
+    fn left(&mut self, now: Instant, rate: u32) -> f64 {
+        let rate = f64::from(rate);
         let passed = self
             .refilled
             .map_or(2.0, |then| now.duration_since(then).as_secs_f64());
         self.left = (self.left + passed * rate).min(2.0 * rate);
-        self.refilled = Some(now);
+        // Another request may have come later, and be here first.
+        self.refilled = self.refilled.max(Some(now));
         self.left
     }
 }
@@ -213,9 +223,20 @@ impl Admission {
         memory_bytes: u64,
         isolation: Walls,
     ) -> Result<Vec<Permit>, Problem> {
+        self.sessions_at(self.moment(), tenant, count, memory_bytes, isolation)
+    }
+
+    /// The same at this moment.
+    pub(crate) fn sessions_at(
+        self: &Arc<Self>,
+        at: Moment,
+        tenant: &TenantName,
+        count: usize,
+        memory_bytes: u64,
+        isolation: Walls,
+    ) -> Result<Vec<Permit>, Problem> {
         self.check_open()?;
         self.isolation.check(tenant, isolation)?;
-        let memory = (self.memory)();
         let mut used = self.used();
         used.accounts.check(tenant, &Quota::OF_CELLS)?;
         let sessions = used.sessions;
@@ -229,7 +250,7 @@ impl Admission {
         }
         // A float of a small count loses nothing.
         let wanted = f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-        if of_tenant.creates.left(rate) < wanted {
+        if of_tenant.creates.left(at.now, rate) < wanted {
             let detail = format!("a tenant may start {rate} sessions per second");
             return Err(Problem::new(Code::TooManyCreates, detail).after(1));
         }
@@ -246,7 +267,7 @@ impl Admission {
         let each = memory_bytes / RESERVED_SHARE;
         let all = each.saturating_mul(count as u64);
         let first = first_memory(isolation, memory_bytes).map(|each| each * count as u64);
-        if first.unwrap_or(all) > used.free_memory(memory) {
+        if first.unwrap_or(all) > used.free_memory(at) {
             let detail = "not enough free memory for another session";
             return Err(Problem::new(Code::MemoryShort, detail).after(5));
         }
@@ -257,7 +278,7 @@ impl Admission {
         used.sessions += count;
         used.reserved += all;
         if let Some(first) = first {
-            used.starting.add(Instant::now(), first);
+            used.starting.add(at.now, first);
         }
         drop(used);
         let kind = PermitKind::Session {
@@ -269,12 +290,16 @@ impl Admission {
 
     /// What this node has, and room for how much.
     pub(crate) fn load(&self) -> NodeLoad {
-        let memory = (self.memory)();
+        self.load_at(self.moment())
+    }
+
+    /// The same at this moment.
+    pub(crate) fn load_at(&self, at: Moment) -> NodeLoad {
         let mut used = self.used();
         NodeLoad {
             sessions: used.sessions as u64,
             session_limit: self.max_sessions as u64,
-            free_memory: used.free_memory(memory),
+            free_memory: used.free_memory(at),
         }
     }
 
@@ -331,7 +356,11 @@ impl Admission {
         let (requests, what) = (of_tenant.requests, "concurrent requests");
         below_limit(requests, TENANT_REQUESTS, Code::TooManyRequests, what)?;
         if let Some(rate) = rate {
-            if of_tenant.request_rate.left(per_second(rate)) < 1.0 {
+            if of_tenant
+                .request_rate
+                .left(Instant::now(), per_second(rate))
+                < 1.0
+            {
                 return Err(exceeded(Quota::RequestsPerSecond, rate, rate));
             }
             of_tenant.request_rate.left -= 1.0;
@@ -389,9 +418,16 @@ impl Admission {
         Ok(self.permit(tenant, PermitKind::Run))
     }
 
-    /// How many more runs there may be.
-    pub(crate) fn free_runs(&self) -> usize {
-        self.max_runs.saturating_sub(self.used().runs)
+    /// How many more runs there may be, with sessions that need so much memory at first each.
+    pub(crate) fn free_runs(&self, memory: u64) -> usize {
+        self.free_runs_at(self.moment(), memory)
+    }
+
+    /// The same at this moment.
+    pub(crate) fn free_runs_at(&self, at: Moment, memory: u64) -> usize {
+        let sessions = usize::try_from(room(self.load_at(at), memory)).unwrap_or(usize::MAX);
+        let runs = self.max_runs.saturating_sub(self.used().runs);
+        runs.min(sessions)
     }
 
     /// What a tenant may still do, as the IETF's draft on rate limit fields has it.
@@ -406,7 +442,7 @@ impl Admission {
         );
         let mut left = format!(
             "\"creates\";r={:.0};t={WINDOW}, \"sessions\";r={}, \"cells\";r={}",
-            of_tenant.creates.left(rate).floor(),
+            of_tenant.creates.left(Instant::now(), rate).floor(),
             most.saturating_sub(of_tenant.sessions as u64),
             self.tenant_cells.saturating_sub(of_tenant.cells)
         );
@@ -632,6 +668,13 @@ impl Admission {
         }
     }
 
+    fn moment(&self) -> Moment {
+        Moment {
+            now: Instant::now(),
+            memory: (self.memory)(),
+        }
+    }
+
     fn used(&self) -> MutexGuard<'_, Used> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -643,13 +686,13 @@ impl Used {
     }
 
     /// Memory that new sessions may take, of what the host has.
-    fn free_memory(&mut self, memory: Option<HostMemory>) -> u64 {
-        let Some(HostMemory { total, available }) = memory else {
+    fn free_memory(&mut self, at: Moment) -> u64 {
+        let Some(HostMemory { total, available }) = at.memory else {
             return u64::MAX;
         };
         let kept = KEPT_FREE.max(total / KEPT_FREE_SHARE);
         let unreserved = total.saturating_sub(self.reserved + kept);
-        let starting = self.starting.bytes(Instant::now());
+        let starting = self.starting.bytes(at.now);
         unreserved.min(available.saturating_sub(starting + kept))
     }
 
@@ -794,6 +837,27 @@ mod tests {
         assert_eq!(load.free_memory, 100 << 20);
         let _more = sessions(limit).unwrap();
         assert_eq!(admission.load().free_memory, 56 << 20);
+    }
+
+    #[test]
+    fn runs_are_claimed_only_with_room_for_their_sessions() {
+        let admission = admission(|| {
+            Some(HostMemory {
+                total: 1 << 40,
+                available: (1 << 36) + (30 << 20),
+            })
+        });
+        // Three of this size, of the four sessions that there may be.
+        let size = 10 << 20;
+        assert_eq!(admission.free_runs(size), 3);
+        assert_eq!(admission.free_runs(1), 4);
+        assert_eq!(admission.free_runs(1 << 30), 0);
+        let permits = admission.sessions(&tenant("a"), 3, 1 << 20, Walls::Full);
+        assert_eq!(admission.free_runs(1), 1);
+        let more = admission.sessions(&tenant("b"), 1, 1 << 20, Walls::Full);
+        assert_eq!(admission.free_runs(1), 0);
+        drop((permits, more));
+        assert_eq!(admission.free_runs(1), 4);
     }
 
     #[test]

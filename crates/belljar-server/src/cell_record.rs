@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use belljar_agent::{CellNames, cell_names};
 use belljar_sandbox::protocol::{Display, Event, Outcome};
 use tokio::sync::watch;
 
@@ -32,6 +33,8 @@ pub(crate) struct CellRecord {
     pub(crate) number: u32,
     /// Its source; `None` where the tenant holds as much as it may.
     code: Option<Bytes>,
+    /// The names that it reads and writes, as JSON; `None` where the code does not say them.
+    names: Option<Bytes>,
     log: Mutex<Log>,
     /// How many events there have been.
     told: watch::Sender<u64>,
@@ -66,10 +69,15 @@ impl CellRecord {
         memory: Arc<ChargedBytes>,
         tenant: TenantName,
     ) -> Self {
-        let charge = memory.charge(&tenant, code.len());
+        let keep = |bytes: Vec<u8>| {
+            let charge = memory.charge(&tenant, bytes.len())?;
+            Some(charge.hold(bytes))
+        };
+        let names = cell_names(&code).and_then(|names| serde_json::to_vec(&names).ok());
         Self {
             number,
-            code: charge.map(|charge| charge.hold(code)),
+            names: names.and_then(keep),
+            code: keep(code.into_bytes()),
             log: Mutex::default(),
             told: watch::Sender::new(0),
             memory,
@@ -104,13 +112,19 @@ impl CellRecord {
             Some(CellEnd::Outcome(json)) => json.len(),
             _ => 0,
         };
-        log.bytes + outcome + self.code.as_ref().map_or(0, Bytes::len)
+        let kept = self.code.iter().chain(&self.names);
+        log.bytes + outcome + kept.map(Bytes::len).sum::<usize>()
     }
 
     /// Its source, if it is kept.
     pub(crate) fn code(&self) -> Option<String> {
         let code = self.code.as_deref()?;
         Some(String::from_utf8_lossy(code).into_owned())
+    }
+
+    /// The names that it reads and writes, if its code says them.
+    pub(crate) fn names(&self) -> Option<CellNames> {
+        serde_json::from_slice(self.names.as_deref()?).ok()
     }
 
     /// Gives up the events of an ended cell, and keeps its outcome. How many bytes that freed.

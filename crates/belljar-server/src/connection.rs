@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::framing::is_websocket;
 use crate::peers::{Connection, Peers};
-use crate::tls::Tls;
+use crate::tls::{Tls, has_certificate};
 use crate::wire::{MAX_HEAD, Wire};
 
 /// How long the head of a request may take, and how long a connection may be idle.
@@ -107,6 +107,9 @@ async fn accepted(
         () = stop.cancelled() => None,
     };
     if let Some(stream) = agreed {
+        if has_certificate(&stream) {
+            connection.note_node();
+        }
         let wire = Wire::new(stream, Arc::clone(connection));
         talk(wire, router, stop, connection).await;
     }

@@ -59,6 +59,24 @@ pub enum ServerError {
          the data directory of the other one"
     )]
     ObjectsInUse,
+    /// No data of a service in a directory.
+    #[error("`{}` has no data of a service\nhint: give the directory that `belljar serve --data` has", .0.display())]
+    NoData(PathBuf),
+    /// A service uses the data that are to be imported.
+    #[error("a service uses the data directory `{}`\nhint: stop it first", .0.display())]
+    Running(PathBuf),
+    /// A single node with an object store.
+    #[error(
+        "the service of `{}` has its hibernated sessions in an object store, which cannot be imported\nhint: wake or delete them \
+         first", .0.display()
+    )]
+    InObjects(PathBuf),
+    /// A cluster has another session with an id that is to be imported.
+    #[error("the cluster has another session with the id `{0}`\nhint: import into a new cluster")]
+    InCluster(String),
+    /// A run cannot be imported.
+    #[error(transparent)]
+    Run(Box<belljar_agent::RunError>),
     /// No random numbers.
     #[error("no random numbers are available")]
     NoRandom,

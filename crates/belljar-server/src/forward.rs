@@ -3,35 +3,34 @@
 //! The credentials of the client go along, and the other node checks them as this one did. So a node has no power over
 //! another.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::RequestExt as _;
-use axum::body::Body;
-use axum::extract::{MatchedPath, OriginalUri, RawPathParams, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode};
+use axum::extract::{MatchedPath, RawPathParams, Request, State};
+use axum::http::{HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use belljar_journal::{NodeLoad, NodePlace, SessionPlace};
-use tokio::io::copy_bidirectional_with_sizes;
-use tracing::Instrument as _;
 
 use crate::admission::memory_at_first;
-use crate::hop::{is_passed_on, mark, remove_hop_by_hop, upgrade, upgrades, url_at};
+use crate::hop::is_passed_on;
 use crate::node::is_node_id;
+use crate::pass_on::{PassedOn, lost, pass_on, request_permit, try_to_pass_on, unreached};
 use crate::placement::{Placement, place};
-use crate::problem::{Code, Problem};
+use crate::problem::Problem;
 use crate::requests::{MCP, MCP_CONNECTION};
 use crate::runs::fault;
 use crate::service::{Caller, Service};
 use crate::tenants::TenantName;
 
-/// How often it is looked whether the other node lives, while its answer is awaited.
-const LOOK: Duration = Duration::from_secs(5);
-
 /// How long a request waits for a session that leaves this node, and how often it looks.
 const LEAVES: Duration = Duration::from_secs(20);
 const LEAVING_LOOK: Duration = Duration::from_millis(20);
+
+/// How long a node is looked for that can be connected to, for what begins on another one.
+const PLACING: Duration = Duration::from_secs(10);
 
 /// How often a session is looked for that moves meanwhile.
 const ATTEMPTS: usize = 4;
@@ -39,12 +38,6 @@ const ATTEMPTS: usize = 4;
 const SESSIONS_OF_LOST: &str =
     "sessions that were hibernated can be used once it is started again; others are lost";
 const JUST_MOVED: &str = "the session has just moved to another node; retry";
-
-/// When to come again for what a lost node had, in seconds.
-const LOST_RETRY: u32 = 5;
-
-/// What is held of each direction of a WebSocket.
-const PART: usize = 16 << 10;
 
 /// The requests of `/v1/runs/{id}` that only the node can carry out that drives the run.
 const CONTROLS: [&str; 6] = [
@@ -79,19 +72,23 @@ pub(crate) async fn forward(
     mut request: Request,
     next: Next,
 ) -> Response {
+    let tenant = Some(&caller.tenant);
+    if begins(&service, &request) {
+        return match Box::pin(begin_elsewhere(&service, tenant, request)).await {
+            Ok(Begun::Here(request)) => next.run(request).await,
+            Ok(Begun::Elsewhere(response)) => response,
+            Err(problem) => problem.into_response(),
+        };
+    }
     let was_passed_on = is_passed_on(request.headers());
-    let node = if begins(&service, &request) {
-        begins_elsewhere(&service, request.headers()).await
-    } else {
-        match Named::read(&mut request).await {
-            Some(named) => named.node(&service, was_passed_on).await,
-            None => Ok(None),
-        }
+    let node = match Named::read(&mut request).await {
+        Some(named) => named.node(&service, was_passed_on).await,
+        None => Ok(None),
     };
     match node {
         Ok(None) => next.run(request).await,
         Ok(Some(node)) => {
-            let passed_on = Box::pin(pass_on(&service, Some(&caller.tenant), &node, request)).await;
+            let passed_on = Box::pin(pass_on(&service, tenant, &node, request)).await;
             passed_on.unwrap_or_else(IntoResponse::into_response)
         }
         Err(problem) => problem.into_response(),
@@ -120,7 +117,7 @@ fn room_here(service: &Service) -> (u64, Option<NodeLoad>) {
 /// Whether this node takes another session.
 pub(crate) fn has_room(service: &Service) -> bool {
     let (memory, load) = room_here(service);
-    place(load, &[], memory) == Placement::Here
+    place(load, &[], memory, 0) == Placement::Here
 }
 
 /// The node to which a new session goes, if it is another one.
@@ -131,22 +128,48 @@ async fn placed_elsewhere(service: &Service) -> Result<Option<NodePlace>, Proble
     }
     let offers = Box::pin(service.runs.offers()).await?;
     let (memory, load) = room_here(service);
-    Ok(match place(load, &offers, memory) {
+    let chance = RandomState::new().hash_one(0);
+    Ok(match place(load, &offers, memory, chance) {
         Placement::Other(node) => Some(node.clone()),
         // Refused here, with the reason.
         Placement::Here | Placement::Nowhere => None,
     })
 }
 
-/// The node to which the session goes that a request begins, if it is another one.
-pub(crate) async fn begins_elsewhere(
-    service: &Service,
-    headers: &HeaderMap,
-) -> Result<Option<NodePlace>, Problem> {
-    if is_passed_on(headers) {
-        return Ok(None);
+/// Where a request is carried out that begins something.
+#[derive(Debug)]
+pub(crate) enum Begun {
+    /// On another node, with this answer.
+    Elsewhere(Response),
+    /// On this node.
+    Here(Request),
+}
+
+/// Passes on a request that begins something, if this node has no room for it. If the chosen node can't be connected to,
+/// another one is chosen: nothing has begun there.
+pub(crate) async fn begin_elsewhere(
+    service: &Arc<Service>,
+    tenant: Option<&TenantName>,
+    mut request: Request,
+) -> Result<Begun, Problem> {
+    if is_passed_on(request.headers()) {
+        return Ok(Begun::Here(request));
     }
-    placed_elsewhere(service).await
+    let until = Instant::now() + PLACING;
+    let mut permit = None;
+    loop {
+        let Some(node) = placed_elsewhere(service).await? else {
+            return Ok(Begun::Here(request));
+        };
+        if permit.is_none() {
+            permit = request_permit(service, tenant)?;
+        }
+        match Box::pin(try_to_pass_on(service, &node, request)).await? {
+            PassedOn::Answered(response) => return Ok(Begun::Elsewhere(response)),
+            PassedOn::Unreached(unsent) if Instant::now() < until => request = unsent,
+            PassedOn::Unreached(_) => return Err(unreached(&node)),
+        }
+    }
 }
 
 /// What a request names, if another node may have it.
@@ -298,98 +321,4 @@ async fn wait_while_leaving(service: &Service, id: &str) {
     while service.sessions.is_leaving(id) && Instant::now() < until {
         tokio::time::sleep(LEAVING_LOOK).await;
     }
-}
-
-/// A node that does not answer, and what can be had of it.
-fn lost(node: &str, what: &str) -> Problem {
-    let detail = format!("node `{node}` does not run: {what}");
-    Problem::new(Code::NodeLost, detail).after(LOST_RETRY)
-}
-
-/// What a node may or may not have done.
-fn broke_off(node: &str) -> Problem {
-    let detail = format!("node `{node}` has the request and gave no answer: see what became of it");
-    Problem::new(Code::NodeBrokeOff, detail)
-}
-
-/// Passes a request on, and its answer back. It counts as one of its tenant, where the tenant is known; the other node
-/// counts it in any case.
-pub(crate) async fn pass_on(
-    service: &Arc<Service>,
-    tenant: Option<&TenantName>,
-    node: &NodePlace,
-    mut request: Request,
-) -> Result<Response, Problem> {
-    let permit = tenant.map(|tenant| service.admission.request(tenant));
-    let _permit = permit.transpose()?;
-    let uri = request.extensions().get::<OriginalUri>();
-    let url = url_at(
-        &node.address,
-        uri.map_or(request.uri(), |original| &original.0),
-    )?;
-    let client = service.node_clients.get(&url)?;
-    let socket = upgrades(request.headers()).then(|| hyper::upgrade::on(&mut request));
-    let (parts, body) = request.into_parts();
-    let (had, mut headers) = (parts.headers.clone(), parts.headers);
-    remove_hop_by_hop(&mut headers);
-    if socket.is_some() {
-        upgrade(&mut headers);
-    }
-    mark(&mut headers);
-    let mut sent = client.request(parts.method, url).headers(headers);
-    let has_body = ["content-length", "transfer-encoding"]
-        .iter()
-        .any(|name| had.contains_key(*name));
-    if has_body {
-        sent = sent.body(reqwest::Body::wrap_stream(body.into_data_stream()));
-    }
-    let answered = async {
-        sent.send().await.map_err(|error| {
-            tracing::warn!(%error, node = node.name, "a node cannot be reached");
-            if error.is_connect() {
-                let what = "its runs are taken over when it has been silent for a lease; retry";
-                lost(&node.name, what)
-            } else {
-                broke_off(&node.name)
-            }
-        })
-    };
-    let gone = async {
-        loop {
-            tokio::time::sleep(LOOK).await;
-            if let Ok(Some(None)) = service.runs.find_node(&node.name).await {
-                return broke_off(&node.name);
-            }
-        }
-    };
-    let response = tokio::select! {
-        answered = answered => answered?,
-        problem = gone => return Err(problem),
-        () = service.over.cancelled() => return Err(Problem::draining()),
-    };
-    let status = response.status();
-    let mut headers = response.headers().clone();
-    remove_hop_by_hop(&mut headers);
-    let mut answer = match socket {
-        Some(socket) if status == StatusCode::SWITCHING_PROTOCOLS => {
-            upgrade(&mut headers);
-            let over = service.over.clone();
-            let talk = async move {
-                if let (Ok(client), Ok(mut node)) = tokio::join!(socket, response.upgrade()) {
-                    let mut client = hyper_util::rt::TokioIo::new(client);
-                    let talk = copy_bidirectional_with_sizes(&mut client, &mut node, PART, PART);
-                    tokio::select! {
-                        _ = talk => {}
-                        () = over.cancelled() => {}
-                    }
-                }
-            };
-            tokio::spawn(talk.in_current_span());
-            Response::new(Body::empty())
-        }
-        _ => Response::new(Body::from_stream(response.bytes_stream())),
-    };
-    *answer.status_mut() = status;
-    *answer.headers_mut() = headers;
-    Ok(answer)
 }

@@ -16,6 +16,7 @@ use tracing::field::Empty;
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use crate::credentials::{bearer, cookies};
+use crate::hop::is_passed_on;
 use crate::metrics::Answered;
 use crate::node::random_hex;
 use crate::peers::Connection;
@@ -156,7 +157,12 @@ pub(crate) async fn guard(
         // An error: nobody keeps traces.
         let _ = span.set_parent(caller);
     }
+    let is_of_node = connection.is_some_and(|connection| connection.is_of_node());
     let mut response = async {
+        if is_passed_on(request.headers()) && !is_of_node && service.has_node_ca() {
+            let detail = "`x-belljar-node` is for nodes of the cluster, which show a certificate of its authority";
+            return Problem::new(Code::NodeNotTrusted, detail).into_response();
+        }
         if let Some((ports, name)) = &port {
             return ports::answer(&service, ports, name, request).await;
         }

@@ -317,9 +317,6 @@ impl Service {
         self.idempotency
             .take_over(self.tenants.request_keys().await?);
         let node = self.runs.node();
-        if let Some(node) = &node {
-            node.release_sessions().await?;
-        }
         let kept = self.tenants.kept_sessions().await?;
         let parsed = kept.into_iter().map(|kept| {
             let record = serde_json::from_str::<SessionRecord>(&kept.record).ok();
@@ -342,6 +339,10 @@ impl Service {
             }
             let restored = self.take_over(kept, record).await?;
             *(if restored { &mut found } else { &mut lost }) += 1;
+        }
+        if let Some(node) = &node {
+            // After those that were saved: their rows, if they had moved here, still name the snapshots before.
+            node.release_sessions().await?;
         }
         remove_others(&self.hibernated, &files);
         if let Some(stored) = stored {

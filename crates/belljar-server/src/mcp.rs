@@ -216,6 +216,7 @@ pub(crate) async fn server(
             review: model.review,
             tools: Vec::new(),
             packages: Vec::new(),
+            versions: Vec::new(),
             granted: Vec::new(),
             branches: None,
             approvals: options.approvals.clone(),

@@ -20,7 +20,7 @@ use crate::sessions::SessionEntry;
 use crate::tenants::{KeptSession, Saved, TenantName};
 
 /// How often a node reports what it has, and looks for what it should take or give away.
-const LOOK: Duration = Duration::from_millis(500);
+pub const LOOK: Duration = Duration::from_millis(500);
 
 /// How long cells and commands of a node that is drained may run.
 const CELLS: Duration = Duration::from_mins(5);

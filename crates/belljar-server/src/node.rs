@@ -18,10 +18,14 @@ pub(crate) fn random_hex(bytes: usize) -> io::Result<String> {
     Ok(hex(&random))
 }
 
-/// A key for one purpose, which all nodes derive from the secret of their cluster.
-pub(crate) fn key_of_cluster(secret: &str, purpose: &str) -> hmac::Key {
+/// A secret for one purpose, which all nodes derive from the secret of their cluster.
+pub(crate) fn secret_of_cluster(secret: &str, purpose: &str) -> hmac::Tag {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
-    let derived = hmac::sign(&key, purpose.as_bytes());
+    hmac::sign(&key, purpose.as_bytes())
+}
+
+pub(crate) fn key_of_cluster(secret: &str, purpose: &str) -> hmac::Key {
+    let derived = secret_of_cluster(secret, purpose);
     hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref())
 }
 

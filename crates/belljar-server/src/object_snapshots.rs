@@ -72,7 +72,7 @@ pub(crate) fn full_name(name: &str, node: &str) -> String {
 }
 
 /// A name that tells what the contents must be: `NODE/RANDOM-BYTES-HASH`.
-fn new_name(node: &str, random: &str, digest: &FileDigest) -> String {
+pub(crate) fn new_name(node: &str, random: &str, digest: &FileDigest) -> String {
     format!("{node}/{random}-{}-{}", digest.bytes, digest.hash)
 }
 

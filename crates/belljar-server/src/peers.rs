@@ -11,6 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
@@ -47,6 +48,8 @@ pub(crate) struct Connection {
     address: IpAddr,
     /// The whole address of the client, for the log.
     pub(crate) client: IpAddr,
+    /// Whether it has shown the certificate of a node.
+    node: AtomicBool,
     /// Its place among those that are unauthenticated, and how many requests with a key are being answered.
     state: Mutex<(u64, usize)>,
     cut: CancellationToken,
@@ -99,6 +102,7 @@ impl Peers {
             peers: Arc::clone(self),
             address,
             client,
+            node: AtomicBool::new(false),
             state: Mutex::default(),
             cut: CancellationToken::new(),
             unsent: Mutex::new(Some(Vec::new())),
@@ -146,6 +150,15 @@ impl Connection {
         open.unlist(self);
         lock(&self.state).1 += 1;
         Authenticated(Arc::clone(self))
+    }
+
+    /// It has shown the certificate of a node.
+    pub(crate) fn note_node(&self) {
+        self.node.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_of_node(&self) -> bool {
+        self.node.load(Ordering::Relaxed)
     }
 
     /// It lost its place to another one.

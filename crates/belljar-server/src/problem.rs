@@ -64,6 +64,7 @@ codes! {
     ScopeMissing "scope_missing" FORBIDDEN never "The key lacks a scope";
     PathDenied "path_denied" FORBIDDEN never "The path is out of reach";
     WrongOrigin "wrong_origin" FORBIDDEN never "Cross-origin request refused";
+    NodeNotTrusted "node_not_trusted" FORBIDDEN never "Not a node of the cluster";
     RouteNotFound "route_not_found" NOT_FOUND never "No such route";
     SessionNotFound "session_not_found" NOT_FOUND never "No such session";
     CellNotFound "cell_not_found" NOT_FOUND never "No such cell";
@@ -73,6 +74,7 @@ codes! {
     VariableNotFound "variable_not_found" NOT_FOUND never "No such variable";
     RunNotFound "run_not_found" NOT_FOUND never "No such run";
     StepNotFound "step_not_found" NOT_FOUND never "No such completed step";
+    ValueNotFound "value_not_found" NOT_FOUND never "No such value in the answer";
     ApprovalNotFound "approval_not_found" NOT_FOUND never "No such pending approval";
     TenantNotFound "tenant_not_found" NOT_FOUND never "No such tenant";
     ShareNotFound "share_not_found" NOT_FOUND never "No such share link";
@@ -232,6 +234,11 @@ impl Problem {
         self
     }
 
+    /// The seconds that a client is to wait, if the same request may succeed later.
+    pub(crate) fn retry_after(&self) -> Option<u32> {
+        self.retry_after.or(self.code.retry().then_some(1))
+    }
+
     /// The service stops: the next one takes the request.
     pub(crate) fn draining() -> Self {
         let detail = "no new work is accepted; sessions continue after the restart";
@@ -313,7 +320,7 @@ impl IntoResponse for Problem {
         if self.code == Code::UpgradeNeeded {
             headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
         }
-        if let Some(seconds) = self.retry_after.or(self.code.retry().then_some(1)) {
+        if let Some(seconds) = self.retry_after() {
             headers.insert(header::RETRY_AFTER, seconds.into());
         }
         // For the metrics, which count refusals by code.

@@ -11,6 +11,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use belljar_agent::ReportKey;
 use belljar_journal::{Membership, NodeOptions};
 use belljar_sandbox::{EngineSet, HostMemory};
 use tokio::net::TcpListener;
@@ -20,7 +21,7 @@ use crate::api;
 use crate::connection;
 use crate::error::ServerError;
 use crate::guard::Hosts;
-use crate::node::{make_directory, make_private_file, node_id};
+use crate::node::{make_directory, make_private_file, node_id, secret_of_cluster};
 use crate::object_snapshots::{ObjectSnapshots, claim};
 use crate::options::ServerOptions;
 use crate::port_access::Ports;
@@ -116,7 +117,12 @@ impl Server {
             Some(secret) => Ok(SandboxTokens::of_cluster(secret)),
             None => SandboxTokens::open(data),
         });
-        let access = (ports, tokens.transpose().map_err(failed)?);
+        let report_key = match &secret {
+            Some(secret) => ReportKey::from_seed(secret_of_cluster(secret, "reports").as_ref()),
+            None => ReportKey::open(&data.join("report-key")),
+        };
+        let tokens = tokens.transpose().map_err(failed)?;
+        let access = (ports, tokens, report_key.map_err(failed)?);
         let engines = engines.into();
         let place = (node, data, membership);
         let service = Service::new(engines, tenants, options, demo, access, place, lock);

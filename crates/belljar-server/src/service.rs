@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use belljar_agent::ReportKey;
 use belljar_journal::Membership;
 use belljar_sandbox::protocol::SetBy;
 use belljar_sandbox::{Engine, EngineSet, SessionOptions};
@@ -54,6 +55,8 @@ pub(crate) struct Service {
     pub(crate) ports: Option<Ports>,
     /// Tokens of sandboxes, where the wire of E2B's SDKs is answered.
     pub(crate) tokens: Option<SandboxTokens>,
+    /// Signs exported pages.
+    pub(crate) report_key: ReportKey,
     /// Clients for the other nodes of a cluster.
     pub(crate) node_clients: NodeClients,
     /// Kernels of Jupyter's wire.
@@ -83,11 +86,12 @@ impl Service {
         tenants: Tenants,
         options: ServerOptions,
         demo: Option<KeyInfo>,
-        (ports, tokens): (Option<Ports>, Option<SandboxTokens>),
+        (ports, tokens, report_key): (Option<Ports>, Option<SandboxTokens>, ReportKey),
         (node, data, membership): (String, &Path, Option<Membership>),
         lock: File,
     ) -> Arc<Self> {
         let admission = Admission::new(&options);
+        let tls = options.tls.clone();
         Arc::new(Self {
             runs: Runs::new(
                 data.join("runs"),
@@ -109,7 +113,8 @@ impl Service {
             logins: Logins::default(),
             ports,
             tokens,
-            node_clients: NodeClients::default(),
+            report_key,
+            node_clients: NodeClients::new(tls),
             kernels: Kernels::default(),
             demo,
             spool: spool(data),
@@ -121,6 +126,12 @@ impl Service {
             last_act: AtomicI64::new(0),
             _lock: lock,
         })
+    }
+
+    /// Whether nodes of the cluster have a certificate authority of their own.
+    pub(crate) fn has_node_ca(&self) -> bool {
+        let tls = self.options.tls.as_ref();
+        tls.is_some_and(|tls| tls.has_node_ca())
     }
 
     /// The engine for a session that a tenant requests, by the names of environment and isolation.

@@ -15,17 +15,73 @@ use crate::tenants::TenantName;
 
 #[derive(Debug)]
 pub(crate) struct StartQueue {
-    permits: usize,
-    of_one: usize,
-    state: Mutex<QueueState>,
+    turns: Mutex<StartTurns<oneshot::Sender<StartPermit>>>,
 }
 
-#[derive(Debug, Default)]
-struct QueueState {
+/// Whose start is next. It does not know how they wait.
+#[derive(Debug)]
+pub struct StartTurns<W> {
+    permits: usize,
+    of_one: usize,
     taken: usize,
     taken_by: HashMap<TenantName, usize>,
     /// Who is next comes first.
-    waiting: VecDeque<(TenantName, VecDeque<oneshot::Sender<StartPermit>>)>,
+    waiting: VecDeque<(TenantName, VecDeque<W>)>,
+}
+
+impl<W> StartTurns<W> {
+    /// With two permits for each CPU, half of them at most for one tenant.
+    pub fn new(cpus: usize) -> Self {
+        Self {
+            permits: 2 * cpus,
+            of_one: cpus,
+            taken: 0,
+            taken_by: HashMap::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Lets a start of this tenant wait.
+    pub fn wait(&mut self, tenant: &TenantName, waiter: W) {
+        match self.waiting.iter_mut().find(|(of, _)| of == tenant) {
+            Some((_, queue)) => queue.push_back(waiter),
+            None => self
+                .waiting
+                .push_back((tenant.clone(), VecDeque::from([waiter]))),
+        }
+    }
+
+    /// Takes a permit for the next start, if there is one for it.
+    pub fn take(&mut self) -> Option<(TenantName, W)> {
+        if self.taken >= self.permits {
+            return None;
+        }
+        let may = |tenant| {
+            self.taken_by
+                .get(tenant)
+                .is_none_or(|taken| *taken < self.of_one)
+        };
+        let next = self.waiting.iter().position(|(tenant, _)| may(tenant))?;
+        let (tenant, mut queue) = self.waiting.remove(next)?;
+        let waiter = queue.pop_front()?;
+        if !queue.is_empty() {
+            self.waiting.push_back((tenant.clone(), queue));
+        }
+        self.taken += 1;
+        *self.taken_by.entry(tenant.clone()).or_default() += 1;
+        Some((tenant, waiter))
+    }
+
+    /// Gives a permit of this tenant back.
+    pub fn give_back(&mut self, tenant: &TenantName) {
+        self.taken -= 1;
+        if let Some(taken) = self.taken_by.get_mut(tenant) {
+            *taken -= 1;
+            if *taken == 0 {
+                self.taken_by.remove(tenant);
+            }
+        }
+    }
 }
 
 /// A turn that lasts until this is dropped.
@@ -41,12 +97,9 @@ impl StartQueue {
         Self::with(cpus.map_or(2, std::num::NonZero::get))
     }
 
-    fn with(of_one: usize) -> Arc<Self> {
-        Arc::new(Self {
-            permits: 2 * of_one,
-            of_one,
-            state: Mutex::default(),
-        })
+    fn with(cpus: usize) -> Arc<Self> {
+        let turns = Mutex::new(StartTurns::new(cpus));
+        Arc::new(Self { turns })
     }
 
     /// Waits for a permit. How many wait is bounded by what they hold already: a permit for a session.
@@ -55,15 +108,7 @@ impl StartQueue {
         tenant: &TenantName,
     ) -> Result<StartPermit, Problem> {
         let (sender, receiver) = oneshot::channel();
-        {
-            let mut state = lock(&self.state);
-            match state.waiting.iter_mut().find(|(of, _)| of == tenant) {
-                Some((_, queue)) => queue.push_back(sender),
-                None => state
-                    .waiting
-                    .push_back((tenant.clone(), VecDeque::from([sender]))),
-            }
-        }
+        lock(&self.turns).wait(tenant, sender);
         self.admit_waiting();
         let permit = receiver.await;
         permit.map_err(|error| Problem::internal("a start permit", error))
@@ -77,24 +122,7 @@ impl StartQueue {
     }
 
     fn next(self: &Arc<Self>) -> Option<(oneshot::Sender<StartPermit>, StartPermit)> {
-        let mut state = lock(&self.state);
-        if state.taken >= self.permits {
-            return None;
-        }
-        let may = |tenant| {
-            state
-                .taken_by
-                .get(tenant)
-                .is_none_or(|taken| *taken < self.of_one)
-        };
-        let next = state.waiting.iter().position(|(tenant, _)| may(tenant))?;
-        let (tenant, mut queue) = state.waiting.remove(next)?;
-        let sender = queue.pop_front()?;
-        if !queue.is_empty() {
-            state.waiting.push_back((tenant.clone(), queue));
-        }
-        state.taken += 1;
-        *state.taken_by.entry(tenant.clone()).or_default() += 1;
+        let (tenant, sender) = lock(&self.turns).take()?;
         let queue = Arc::clone(self);
         Some((sender, StartPermit { queue, tenant }))
     }
@@ -102,16 +130,7 @@ impl StartQueue {
 
 impl Drop for StartPermit {
     fn drop(&mut self) {
-        {
-            let mut state = lock(&self.queue.state);
-            state.taken -= 1;
-            if let Some(taken) = state.taken_by.get_mut(&self.tenant) {
-                *taken -= 1;
-                if *taken == 0 {
-                    state.taken_by.remove(&self.tenant);
-                }
-            }
-        }
+        lock(&self.queue.turns).give_back(&self.tenant);
         self.queue.admit_waiting();
     }
 }
@@ -152,7 +171,7 @@ mod tests {
         }
         assert_eq!(all, "bcbaaa");
         tokio::task::yield_now().await;
-        let state = lock(&queue.state);
-        assert_eq!((state.taken, state.taken_by.len()), (0, 0));
+        let turns = lock(&queue.turns);
+        assert_eq!((turns.taken, turns.taken_by.len()), (0, 0));
     }
 }

@@ -3,15 +3,16 @@
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use rustls::ServerConfig;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -55,65 +56,87 @@ pub enum TlsError {
 }
 
 /// A TLS certificate and its private key, reloaded when their files change.
+///
+/// For the nodes of a cluster, it can have their certificate authority as well: then they show each other this
+/// certificate, and accept only what that authority has signed.
 #[derive(Debug)]
 pub struct Tls {
-    certificate: PathBuf,
-    key: PathBuf,
-    current: Arc<Current>,
-    config: Arc<ServerConfig>,
+    files: Files,
+    current: RwLock<Current>,
 }
 
-/// What is shown to clients now.
 #[derive(Debug)]
-struct Current(RwLock<Arc<CertifiedKey>>);
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    node_ca: Option<PathBuf>,
+}
 
-impl ResolvesServerCert for Current {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let current = self.0.read();
-        let current = current.unwrap_or_else(std::sync::PoisonError::into_inner);
-        Some(Arc::clone(&current))
-    }
+/// How TLS is spoken now.
+#[derive(Clone, Debug)]
+struct Current {
+    server: Arc<ServerConfig>,
+    /// As a client of other nodes.
+    node: Option<Arc<ClientConfig>>,
 }
 
 impl Tls {
     /// Reads a certificate chain and its private key, both as PEM.
     pub fn open(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        let provider = Arc::new(ring::default_provider());
-        let read = read(certificate, key, &provider)?;
-        let current = Arc::new(Current(RwLock::new(Arc::new(read))));
-        let config = ServerConfig::builder_with_provider(provider);
-        let config = config.with_safe_default_protocol_versions();
-        let config = config.map_err(|error| wrong(certificate, &error))?;
-        let mut config = config
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::clone(&current) as _);
-        // What the listener speaks.
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self {
+        Self::read(certificate, key, None)
+    }
+
+    /// The same with the certificate authority of the nodes of a cluster: one certificate or several, as PEM. It must
+    /// have signed the certificate, for servers and for clients.
+    pub fn open_with_node_ca(
+        certificate: &Path,
+        key: &Path,
+        node_ca: &Path,
+    ) -> Result<Self, TlsError> {
+        Self::read(certificate, key, Some(node_ca))
+    }
+
+    fn read(certificate: &Path, key: &Path, node_ca: Option<&Path>) -> Result<Self, TlsError> {
+        let files = Files {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
-            current,
-            config: Arc::new(config),
-        })
+            node_ca: node_ca.map(Path::to_owned),
+        };
+        let current = RwLock::new(Current::read(&files)?);
+        Ok(Self { files, current })
+    }
+
+    /// Whether only nodes with a certificate of their authority may pass requests on.
+    pub(crate) fn has_node_ca(&self) -> bool {
+        self.files.node_ca.is_some()
+    }
+
+    /// How this node talks to others, if they have an authority.
+    pub(crate) fn node_config(&self) -> Option<Arc<ClientConfig>> {
+        self.current().node
+    }
+
+    fn current(&self) -> Current {
+        let current = self.current.read();
+        current.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Reads the files again whenever they have changed. Where they can't be used, what was there before stays.
     pub(crate) async fn follow(&self) {
-        let mut seen = self.stamp();
+        let mut seen = self.files.stamp();
         loop {
             tokio::time::sleep(LOOK).await;
-            let stamp = self.stamp();
+            let stamp = self.files.stamp();
             if stamp == seen {
                 continue;
             }
-            match read(&self.certificate, &self.key, self.config.crypto_provider()) {
+            match Current::read(&self.files) {
                 Ok(read) => {
-                    let current = self.current.0.write();
-                    let mut current = current.unwrap_or_else(std::sync::PoisonError::into_inner);
-                    *current = Arc::new(read);
+                    let current = self.current.write();
+                    *current.unwrap_or_else(PoisonError::into_inner) = read;
                     tracing::info!("TLS certificate reloaded");
                 }
-                // One of the two may not have been written yet: its change is seen, too.
+                // One of the files may not have been written yet: its change is seen, too.
                 Err(error) => {
                     tracing::warn!(%error, "cannot reload the TLS certificate; the old one stays in use");
                 }
@@ -122,18 +145,10 @@ impl Tls {
         }
     }
 
-    /// By what it is seen that a file has changed.
-    fn stamp(&self) -> [Option<(u64, i64, i64, u64)>; 2] {
-        [&self.certificate, &self.key].map(|path| {
-            let data = std::fs::metadata(path).ok()?;
-            Some((data.ino(), data.mtime(), data.mtime_nsec(), data.size()))
-        })
-    }
-
     /// Agrees with a client on how to talk; `None` if they don't, or not in time.
     pub(crate) async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
         let handshake = async {
-            let acceptor = TlsAcceptor::from(Arc::clone(&self.config));
+            let acceptor = TlsAcceptor::from(self.current().server);
             match acceptor.accept(stream).await {
                 Ok(stream) => Some(stream),
                 Err(error) => {
@@ -146,17 +161,117 @@ impl Tls {
     }
 }
 
+/// Whether the other side of a connection has shown a certificate. It is one that was accepted.
+pub(crate) fn has_certificate(stream: &TlsStream<TcpStream>) -> bool {
+    stream.get_ref().1.peer_certificates().is_some()
+}
+
+impl Files {
+    /// By what it is seen that a file has changed.
+    fn stamp(&self) -> [Option<(u64, i64, i64, u64)>; 3] {
+        let files = [
+            Some(&self.certificate),
+            Some(&self.key),
+            self.node_ca.as_ref(),
+        ];
+        files.map(|path| {
+            let data = std::fs::metadata(path?).ok()?;
+            Some((data.ino(), data.mtime(), data.mtime_nsec(), data.size()))
+        })
+    }
+}
+
+impl Current {
+    fn read(files: &Files) -> Result<Self, TlsError> {
+        let provider = Arc::new(ring::default_provider());
+        let failed = |error: rustls::Error| wrong(&files.certificate, &error);
+        let shown = Arc::new(read(&files.certificate, &files.key, &provider)?);
+        let config = ServerConfig::builder_with_provider(Arc::clone(&provider));
+        let config = config
+            .with_safe_default_protocol_versions()
+            .map_err(failed)?;
+        let (config, node) = match &files.node_ca {
+            None => (config.with_no_client_auth(), None),
+            Some(node_ca) => {
+                let roots = Arc::new(read_roots(node_ca)?);
+                let verifier = read_verifier(node_ca, &roots, &provider)?;
+                check_own(&files.certificate, &shown, &*verifier)?;
+                let node = ClientConfig::builder_with_provider(provider);
+                let node = node.with_safe_default_protocol_versions().map_err(failed)?;
+                let node = node
+                    .with_root_certificates(roots)
+                    .with_client_cert_resolver(Arc::new(SingleCertAndKey::from(Arc::clone(
+                        &shown,
+                    ))));
+                (
+                    config.with_client_cert_verifier(verifier),
+                    Some(Arc::new(node)),
+                )
+            }
+        };
+        let mut config = config.with_cert_resolver(Arc::new(SingleCertAndKey::from(shown)));
+        // What the listener speaks.
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self {
+            server: Arc::new(config),
+            node,
+        })
+    }
+}
+
+/// The certificates of an authority.
+fn read_roots(node_ca: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in read_certificates(node_ca)? {
+        let added = roots.add(certificate);
+        added.map_err(|error| wrong(node_ca, &error))?;
+    }
+    Ok(roots)
+}
+
+/// Clients without a certificate are those of the API.
+fn read_verifier(
+    node_ca: &Path,
+    roots: &Arc<RootCertStore>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let (roots, provider) = (Arc::clone(roots), Arc::clone(provider));
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider);
+    let verifier = verifier.allow_unauthenticated().build();
+    verifier.map_err(|error| wrong(node_ca, &error))
+}
+
+/// A node whose certificate others would refuse does not start.
+fn check_own(
+    path: &Path,
+    shown: &CertifiedKey,
+    verifier: &dyn ClientCertVerifier,
+) -> Result<(), TlsError> {
+    let checked = match shown.cert.split_first() {
+        Some((own, chain)) => verifier.verify_client_cert(own, chain, UnixTime::now()),
+        None => Err(rustls::Error::NoCertificatesPresented),
+    };
+    let refused =
+        |error: rustls::Error| wrong(path, &format!("other nodes would refuse it: {error}"));
+    checked.map(drop).map_err(refused)
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let certificates = CertificateDer::pem_file_iter(path);
+    let certificates = certificates.and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let certificates = certificates.map_err(|error| not_pem(path, error))?;
+    if certificates.is_empty() {
+        return Err(wrong(path, &"it has no certificate (PEM)"));
+    }
+    Ok(certificates)
+}
+
 fn read(
     certificate: &Path,
     key: &Path,
     provider: &CryptoProvider,
 ) -> Result<CertifiedKey, TlsError> {
-    let chain = CertificateDer::pem_file_iter(certificate);
-    let chain = chain.and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let chain = chain.map_err(|error| not_pem(certificate, error))?;
-    if chain.is_empty() {
-        return Err(wrong(certificate, &"it has no certificate (PEM)"));
-    }
+    let chain = read_certificates(certificate)?;
     let private = PrivateKeyDer::from_pem_file(key);
     let private = private.map_err(|error| not_pem(key, error))?;
     let private = provider.key_provider.load_private_key(private);

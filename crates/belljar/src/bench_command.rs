@@ -161,7 +161,11 @@ async fn bench_tier(
     engine.warm().await?;
     own.warm().await?;
     own.wait_until_shared().await?;
-    let cold_engine = || args.cold(environment.clone());
+    // What the bare tool imports.
+    let cell_alone = environment
+        .clone()
+        .preload_only(|module| FIRST_CELL.contains(module));
+    let cold_engine = || args.cold(cell_alone.clone());
     let (cold, tool) = bench_tiers::cold(cold_engine, bare, (20 / scale).max(3)).await?;
     report.figure("first_cell", &cold, texts.bare_tool, &tool);
     if environment.image().is_none() {
@@ -176,7 +180,7 @@ async fn bench_tier(
     // Half as much again as it takes.
     let refill = Duration::from_micros(u64::try_from(cold.percentile(99))? * 3 / 2);
     let pools = [
-        args.build_one(args.builder(environment.clone()).warm_pool(1))?,
+        args.build_one(args.builder(cell_alone).warm_pool(1))?,
         args.builder(own_environment).warm_pool(1).build(),
     ];
     let (pooled, own_pooled) =

@@ -1,5 +1,6 @@
 //! `belljar cluster`: the nodes of a cluster, their runs and sessions.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use anyhow::bail;
 use belljar_journal::{ClusterStatus, NodeStatus};
 use clap::Subcommand;
 
+use crate::serve_command::open_objects;
 use crate::{show, table};
 
 /// How often `--wait` looks, besides the second that each look takes.
@@ -31,6 +33,18 @@ pub(crate) enum ClusterCommand {
         #[arg(long)]
         wait: bool,
     },
+    /// Copy the data of a stopped single node into the cluster
+    Import {
+        /// Data directory of the node
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// PostgreSQL database of the cluster
+        #[arg(long, value_name = "ADDRESS")]
+        database: String,
+        /// Object store of the cluster: `s3://BUCKET/PREFIX?endpoint=URL&region=REGION`
+        #[arg(long, value_name = "ADDRESS")]
+        objects: String,
+    },
 }
 
 pub(crate) async fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
@@ -41,6 +55,11 @@ pub(crate) async fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
             database,
             wait,
         } => drain(&node, &database, wait).await?,
+        ClusterCommand::Import {
+            data,
+            database,
+            objects,
+        } => Box::pin(import(&data, &database, &objects)).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -78,6 +97,35 @@ fn row(node: NodeStatus) -> [String; 6] {
         node.sessions
             .map_or_else(String::new, |count| count.to_string()),
     ]
+}
+
+async fn import(data: &Path, database: &str, objects: &str) -> anyhow::Result<()> {
+    let objects = open_objects(objects)?;
+    let Some(imported) = belljar_server::import(data, database, &objects).await? else {
+        show::note("[the data were imported before: nothing is left to do]");
+        return Ok(());
+    };
+    let records = imported.records.iter();
+    let records: Vec<String> = records
+        .map(|(name, count)| format!("{count} {name}"))
+        .collect();
+    show::note(&format!(
+        "[node {} imported: {}, {} hibernated sessions, {} runs with {} events and {} objects ({} bytes)]",
+        imported.node,
+        records.join(", "),
+        imported.sessions,
+        imported.runs,
+        imported.events,
+        imported.objects,
+        imported.bytes
+    ));
+    if imported.missing > 0 {
+        show::note(&format!(
+            "[warning: {} objects that events name were missing or damaged before]",
+            imported.missing
+        ));
+    }
+    Ok(())
 }
 
 async fn drain(node: &str, database: &str, wait: bool) -> anyhow::Result<()> {

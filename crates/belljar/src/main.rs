@@ -106,7 +106,7 @@ struct Cli {
 enum Command {
     /// Give a task to a model and get an answer with evidence
     Run(Box<run_command::RunArgs>),
-    /// List, show, resume, approve, export, replay and delete runs
+    /// List, show, resume, approve, export, verify, replay and delete runs
     #[command(subcommand)]
     Runs(runs_command::RunsCommand),
     /// Show effective settings and their sources, or write a settings file
@@ -143,7 +143,7 @@ enum Command {
     /// List tenants, set their quotas, show the audit log
     #[command(subcommand)]
     Tenants(tenants_command::TenantsCommand),
-    /// Show and drain the nodes of a cluster
+    /// Show and drain the nodes of a cluster, import a single node
     #[command(subcommand)]
     Cluster(cluster_command::ClusterCommand),
     /// Create, extend, list, show and remove environments (Python and packages of sessions)

@@ -110,6 +110,7 @@ pub(crate) fn start_of(settings: &Settings, model: &ModelName, profile: &Profile
         review: settings.review,
         tools: Vec::new(),
         packages: Vec::new(),
+        versions: Vec::new(),
         granted: Vec::new(),
         approvals: settings.approvals.clone(),
         branches: None,

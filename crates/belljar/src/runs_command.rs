@@ -1,13 +1,13 @@
 //! `belljar runs`: what earlier runs did.
 
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use belljar_agent::{
-    Agent, Approval, Decision, Effect, ExitReason, Provider, Run, RunError, RunEvent,
-    RunsDirectory, artifacts_directory, notebook, page, read_events, script,
+    Agent, Approval, Decision, Effect, ExitReason, Provider, ReportKey, Run, RunError, RunEvent,
+    RunsDirectory, artifacts_directory, notebook, page, read_events, script, signer_of,
 };
 use belljar_journal::{Blobs, Journal, RunId};
 use clap::{Args, Subcommand};
@@ -62,9 +62,20 @@ pub(crate) enum RunsCommand {
         /// Python script with the code of all cells
         #[arg(long, group = "format")]
         py: bool,
-        /// HTML page
+        /// HTML page, signed
         #[arg(long, group = "format")]
         html: bool,
+    },
+    /// Check the signature of an exported HTML page
+    ///
+    /// Fails if the page was changed after it was signed, or was signed with another key than `--key`.
+    Verify {
+        /// The page
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Public key that it must be signed with, as in the page and in `report_key` of `GET /v1/me`
+        #[arg(long, value_name = "KEY")]
+        key: Option<String>,
     },
     /// Replay a run offline and compare its requests
     Replay {
@@ -88,6 +99,7 @@ impl RunsCommand {
     fn run(&self) -> Option<&str> {
         match self {
             Self::List { before, .. } => before.as_deref(),
+            Self::Verify { .. } => None,
             Self::Show { run, .. }
             | Self::Export { run, .. }
             | Self::Replay { run }
@@ -137,7 +149,7 @@ pub(crate) struct ApproveArgs {
     feedback: Option<String>,
     /// Run the code of this file instead
     #[arg(long, value_name = "PATH", group = "decision")]
-    edit: Option<std::path::PathBuf>,
+    edit: Option<PathBuf>,
 }
 
 impl ApproveArgs {
@@ -230,7 +242,24 @@ async fn resume(
     code
 }
 
+/// Checks the signature of a page. No runs are needed for it.
+fn verify(file: &Path, expected: Option<&str>) -> anyhow::Result<ExitCode> {
+    let texts = &words::texts().run;
+    let page = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    let key = signer_of(&page)?;
+    match expected {
+        Some(expected) if expected != key => bail!(texts.signature_of_other_key(&key)),
+        Some(_) => {}
+        None => show::note(&texts.signature_key(&key)),
+    }
+    print_line(texts.signature_holds)?;
+    Ok(ExitCode::SUCCESS)
+}
+
 pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
+    if let RunsCommand::Verify { file, key } = &command {
+        return verify(file, key.as_deref());
+    }
     let directory = runs_directory()?;
     let runs = match command.run() {
         // Nothing is made where there is nothing to list.
@@ -271,12 +300,13 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
         RunsCommand::Export { run, ipynb, py, .. } => {
             let (id, events) = find(journal, &run).await?;
             let blobs = &runs.blobs(&id);
+            let key = || ReportKey::open(&directory.join("report-key"));
             let text = if ipynb {
                 serde_json::to_string_pretty(&notebook(&events, blobs).await?)?
             } else if py {
                 script(&events, blobs).await?
             } else {
-                page(&events, blobs).await?
+                page(&runs, &id, &events, &key()?).await?
             };
             print_line(&text)?;
             Ok(ExitCode::SUCCESS)
@@ -289,6 +319,7 @@ pub(crate) async fn run(command: RunsCommand) -> anyhow::Result<ExitCode> {
             let id = find_id(journal, &args.run).await?;
             runs_reproduce::run(&args, &runs, &id).await
         }
+        RunsCommand::Verify { .. } => unreachable!("it needs no runs"),
         RunsCommand::Delete { run } => delete(&runs, &find_id(journal, &run).await?).await,
     }
 }

@@ -75,6 +75,9 @@ pub(crate) struct ServeArgs {
     /// Private key of the TLS certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
+    /// Certificate authority of the nodes (PEM), for mutual TLS between them [default: no mutual TLS]
+    #[arg(long, value_name = "FILE", requires_all = ["tls_certificate", "database"])]
+    node_ca: Option<PathBuf>,
     /// Maximum concurrent sessions
     #[arg(long, value_name = "N", default_value_t = count(ServerOptions::default().max_sessions), value_parser = clap::value_parser!(u32).range(1..))]
     max_sessions: u32,
@@ -137,8 +140,11 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     session.network = Network::None;
     let tls = match (&args.tls_certificate, &args.tls_key) {
         (Some(certificate), Some(key)) => {
-            let tls = Tls::open(certificate, key).context("cannot use the TLS certificate")?;
-            Some(Arc::new(tls))
+            let tls = match &args.node_ca {
+                Some(node_ca) => Tls::open_with_node_ca(certificate, key, node_ca),
+                None => Tls::open(certificate, key),
+            };
+            Some(Arc::new(tls.context("cannot use the TLS certificate")?))
         }
         _ => None,
     };
@@ -271,7 +277,7 @@ fn cluster(args: &ServeArgs, scheme: &str) -> anyhow::Result<Option<ClusterOptio
 }
 
 /// The object store at an address, with the credentials of this process. It is asked when the service starts.
-fn open_objects(address: &str) -> anyhow::Result<Objects> {
+pub(crate) fn open_objects(address: &str) -> anyhow::Result<Objects> {
     let objects = Objects::open(address, ObjectCredentials::find()?)?;
     if objects.is_plain() {
         note(

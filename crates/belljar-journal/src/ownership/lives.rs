@@ -3,9 +3,14 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// The lease of this node's own life.
+/// How often a node beats.
+pub fn beat_interval(lease: Duration) -> Duration {
+    lease / 20
+}
+
+/// The lease of a node's own life.
 #[derive(Debug)]
-pub(super) struct Lease {
+pub struct Lease {
     length: Duration,
     /// When the last beat that succeeded was sent.
     beaten: Instant,
@@ -13,7 +18,8 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    pub(super) fn new(length: Duration, beaten: Instant) -> Self {
+    /// Of this length, from a beat on that was sent at this moment.
+    pub fn new(length: Duration, beaten: Instant) -> Self {
         Self {
             length,
             beaten,
@@ -21,21 +27,23 @@ impl Lease {
         }
     }
 
-    pub(super) fn renew(&mut self, sent: Instant) {
+    /// Notes a beat that succeeded, and was sent at this moment.
+    pub fn renew(&mut self, sent: Instant) {
         self.beaten = self.beaten.max(sent);
     }
 
     /// Ends it for ever: others have declared this life dead.
-    pub(super) fn end(&mut self) {
+    pub fn end(&mut self) {
         self.is_over = true;
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    /// Whether it was ended.
+    pub fn is_over(&self) -> bool {
         self.is_over
     }
 
     /// Whether this node may act for its runs. It stops well before others may declare it dead.
-    pub(super) fn holds(&self, now: Instant) -> bool {
+    pub fn holds(&self, now: Instant) -> bool {
         let age = now.saturating_duration_since(self.beaten);
         !self.is_over && age < self.length.mul_f64(0.7)
     }
@@ -43,10 +51,11 @@ impl Lease {
 
 /// What a node has seen of the other lives.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub struct Watch {
     lease: Duration,
     seen: HashMap<i64, Seen>,
     answered: Option<Instant>,
+    unreached: HashMap<i64, Unreached>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,12 +64,21 @@ struct Seen {
     since: Instant,
 }
 
+/// When a life could last not be connected to, and its beat as first seen after that.
+#[derive(Clone, Copy, Debug)]
+struct Unreached {
+    at: Instant,
+    beat: Option<i64>,
+}
+
 impl Watch {
-    pub(super) fn new(lease: Duration) -> Self {
+    /// Of nodes that have this lease.
+    pub fn new(lease: Duration) -> Self {
         Self {
             lease,
             seen: HashMap::new(),
             answered: None,
+            unreached: HashMap::new(),
         }
     }
 
@@ -69,7 +87,7 @@ impl Watch {
     ///
     /// The database was asked and has answered at these moments. If it had not answered for a while, what was seen
     /// before proves nothing: the others could not beat either, or this node was stopped itself.
-    pub(super) fn see(
+    pub fn see(
         &mut self,
         asked: Instant,
         answered: Instant,
@@ -87,14 +105,35 @@ impl Watch {
             if asked.saturating_duration_since(since) >= self.lease {
                 silent.push((life, beat));
             }
+            if let Some(unreached) = self.unreached.get_mut(&life)
+                && asked >= unreached.at
+            {
+                // The first beat that is seen may be older than the failure.
+                let first = *unreached.beat.get_or_insert(beat);
+                if first != beat {
+                    self.unreached.remove(&life);
+                }
+            }
             seen.insert(life, Seen { beat, since });
         }
+        self.unreached.retain(|life, _| seen.contains_key(life));
         self.seen = seen;
         silent
     }
 
-    /// Whether a life has beaten not long ago, as far as this node has seen.
-    pub(super) fn is_beating(&self, life: i64, now: Instant) -> bool {
+    /// Notes that a life could not be connected to at this moment.
+    pub fn note_unreached(&mut self, life: i64, now: Instant) {
+        let (at, beat) = (now, None);
+        self.unreached.insert(life, Unreached { at, beat });
+    }
+
+    /// Whether a life can be given work: it has beaten not long ago, and since it could last not be connected to, as far
+    /// as this node has seen.
+    pub fn is_available(&self, life: i64, now: Instant) -> bool {
+        self.is_beating(life, now) && !self.unreached.contains_key(&life)
+    }
+
+    fn is_beating(&self, life: i64, now: Instant) -> bool {
         let since = self.seen.get(&life).map(|seen| seen.since);
         since.is_some_and(|since| now.saturating_duration_since(since) < self.lease / 2)
     }
@@ -150,6 +189,30 @@ mod tests {
             assert_eq!(watch.is_beating(1, now), step < 8, "{step}");
             assert!(!watch.is_beating(2, now));
         }
+    }
+
+    #[test]
+    fn a_life_that_could_not_be_reached_is_avoided_until_it_beats() {
+        let begin = Instant::now();
+        let mut watch = Watch::new(LEASE);
+        let see = |watch: &mut Watch, asked: f64, answered: f64, beat: i64| {
+            let (asked, answered) = (second(begin, asked), second(begin, answered));
+            watch.see(asked, answered, [(1, beat), (2, 7)]);
+            [1, 2].map(|life| watch.is_available(life, answered))
+        };
+        assert_eq!(see(&mut watch, 0.0, 0.1, 1), [true, true]);
+        watch.note_unreached(1, second(begin, 1.1));
+        // Asked before the failure.
+        assert_eq!(see(&mut watch, 1.0, 1.2, 2), [false, true]);
+        // This beat may be from before the failure, too.
+        assert_eq!(see(&mut watch, 1.3, 1.4, 3), [false, true]);
+        assert_eq!(see(&mut watch, 1.6, 1.7, 3), [false, true]);
+        assert_eq!(see(&mut watch, 1.8, 1.9, 4), [true, true]);
+        // One that is dead is forgotten.
+        let now = second(begin, 2.0);
+        watch.note_unreached(1, now);
+        watch.see(now, now, [(2, 7)]);
+        assert!(watch.unreached.is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! depend on clocks: each claim raises the epoch of the run, and an append with an earlier epoch is
 //! refused by the statement that would write it.
 
+mod import;
 mod lives;
 mod load;
 mod membership;
@@ -26,7 +27,8 @@ use crate::failpoint;
 use crate::journal::check_sizes;
 use crate::postgres::{Connections, Postgres, Taken, fault, run_id, unsigned, within};
 use crate::{AppendError, Error, Journal, NewEvent, RunId};
-use lives::{Lease, Watch};
+pub use import::{Import, ImportedState};
+pub use lives::{Lease, Watch, beat_interval};
 pub use load::NodeLoad;
 pub use membership::Membership;
 pub use offers::NodeOffer;
@@ -254,13 +256,26 @@ impl Node {
     /// Claims up to `limit` runs: those of dead lives first, then those that are ready, one of each
     /// tenant after another. A node that is draining gets only those that it has dropped.
     pub async fn claim(&self, limit: usize) -> Result<Vec<OwnedRun>, Error> {
+        if self.is_draining() {
+            return self.claim_dropped(limit).await;
+        }
+        self.claim_by(&[CLAIM_LOST, CLAIM_DEAD, CLAIM_READY], limit)
+            .await
+    }
+
+    /// Claims up to `limit` runs of this life that are not in its hands: it has dropped them, or the answer to a claim was
+    /// lost. No other node can.
+    pub async fn claim_dropped(&self, limit: usize) -> Result<Vec<OwnedRun>, Error> {
+        self.claim_by(&[CLAIM_LOST], limit).await
+    }
+
+    async fn claim_by(
+        &self,
+        statements: &[&'static str],
+        limit: usize,
+    ) -> Result<Vec<OwnedRun>, Error> {
         let _one = self.0.claiming.lock().await;
         let mut claimed = Vec::new();
-        let statements: &[_] = if self.is_draining() {
-            &[CLAIM_LOST]
-        } else {
-            &[CLAIM_LOST, CLAIM_DEAD, CLAIM_READY]
-        };
         for &statement in statements {
             if self.is_over() {
                 return Err(Error::LifeOver);
@@ -444,7 +459,7 @@ async fn begin(
 
 /// Beats, and declares those dead who don't, until the node is gone or its life is over.
 async fn beat(node: Weak<Inner>, connections: Connections, lease: Duration) {
-    let mut ticks = tokio::time::interval(lease / 20);
+    let mut ticks = tokio::time::interval(beat_interval(lease));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;

@@ -35,7 +35,13 @@ impl Node {
         self.0.standing().is_draining
     }
 
-    /// The other nodes that have reported, are not draining, and have beaten not long ago.
+    /// Notes that another life could not be connected to: it is not among the offers until it has beaten again.
+    pub fn note_unreached(&self, life: i64) {
+        self.0.watch().note_unreached(life, Instant::now());
+    }
+
+    /// The other nodes that have reported, are not draining, have beaten not long ago, and can be connected to as far as
+    /// this one knows.
     pub async fn offers(&self) -> Result<Vec<NodeOffer>, Error> {
         let rows = self.0.fetch(sqlx::query(OFFERS).bind(self.life())).await;
         let read = |row: &PgRow| {
@@ -52,7 +58,7 @@ impl Node {
         let mut offers = offers.map_err(|error| self.0.postgres.fault(error))?;
         let now = Instant::now();
         let watch = self.0.watch();
-        offers.retain(|offer| watch.is_beating(offer.place.life, now));
+        offers.retain(|offer| watch.is_available(offer.place.life, now));
         drop(watch);
         Ok(offers)
     }

@@ -93,7 +93,7 @@ impl ClusterStatus {
     }
 }
 
-async fn rows(
+pub(super) async fn rows(
     connections: &Connections,
     query: sqlx::query::Query<'_, sqlx::Postgres, sqlx::postgres::PgArguments>,
 ) -> sqlx::Result<Vec<PgRow>> {

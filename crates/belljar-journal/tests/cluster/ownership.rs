@@ -149,7 +149,14 @@ async fn a_run_that_nobody_holds_is_claimed_again() {
     let epoch = held.epoch();
     // As after a panic of its driver, or an answer that was lost.
     drop(held);
-    let mut again = claim_one(&node).await;
+    // A node without room has it again, and nothing else.
+    node.submit(&run("b"), "t", &[event()]).await.unwrap();
+    let mut again = node.claim_dropped(10).await.unwrap();
+    assert_eq!(again.len(), 1);
+    let mut again = again.remove(0);
+    assert_eq!(again.id(), &run("a"));
+    let other = claim_one(&node).await;
+    other.give_up(RunState::Ended).await.unwrap();
     assert!(again.epoch() > epoch);
     assert_eq!(again.append(1, &[event()]).await.unwrap(), 2);
     again.give_up(RunState::Waits).await.unwrap();

@@ -91,6 +91,24 @@ impl Server {
         Self::serve(directory, "")
     }
 
+    /// A server with the data that a script has put into `$PGDATA`, which it recovers first. `$TIME` is for the script.
+    pub(crate) fn recovered(script: &str, time: &str) -> Self {
+        let directory = own_directory();
+        shell(&directory, script, time);
+        let server = Self::serve(directory, "");
+        let begin = Instant::now();
+        while server.sql("postgres", "SELECT pg_is_in_recovery()") != "f" {
+            assert!(begin.elapsed() < Duration::from_mins(1), "{}", server.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        server
+    }
+
+    /// Runs a script with the programs of the server, as its owner.
+    pub(crate) fn shell(&self, script: &str) {
+        shell(&self.directory, script, "");
+    }
+
     fn shared() -> Self {
         // Beside the tests of all crates.
         let tests = std::env::current_exe().unwrap();
@@ -292,16 +310,33 @@ impl Server {
 }
 
 /// A new directory of the user who is to own the server.
-fn own_directory() -> PathBuf {
-    let directory = tempfile::Builder::new()
-        .prefix("belljar-pg-")
-        .tempdir()
-        .unwrap()
-        .keep();
+pub(crate) fn directory() -> tempfile::TempDir {
+    let directory = tempfile::Builder::new().prefix("belljar-pg-").tempdir();
+    let directory = directory.unwrap();
     if fs::metadata(&directory).unwrap().uid() == 0 {
         chown(&directory, Some(NOBODY), Some(NOBODY)).unwrap();
     }
     directory
+}
+
+fn own_directory() -> PathBuf {
+    directory().keep()
+}
+
+/// Runs a script as the owner of the server in this directory.
+fn shell(directory: &Path, script: &str, time: &str) {
+    let others = std::env::var("PATH").unwrap_or_default();
+    let mut shell = as_user(Path::new("sh"), directory);
+    shell
+        .args(["-euc", script])
+        .env("PATH", format!("{}:{others}", programs().display()))
+        .env("PGHOST", directory)
+        .env("PGUSER", "belljar")
+        .env("PGDATA", directory.join("data"))
+        .env("TIME", time)
+        .stderr(Stdio::piped());
+    let output = shell.output().unwrap();
+    assert!(output.status.success(), "{script}: {output:?}");
 }
 
 /// The processes that a process has started.

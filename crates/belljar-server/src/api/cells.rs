@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use axum::{Extension, Json as JsonResponse};
+use belljar_agent::CellNames;
 use belljar_sandbox::protocol::CallId;
 use belljar_sandbox::{Cell, OnFailure, WhenBusy};
 use serde::{Deserialize, Serialize};
@@ -99,6 +100,13 @@ pub(super) struct CellView {
     /// Python source code, if it is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<String>,
+    /// Names of the namespace that the code reads before it writes them. Left out if the code does not say them, as with
+    /// magics and `exec`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reads: Option<Vec<String>>,
+    /// Names of the namespace that the code binds, or whose value it changes in place. Imports are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    writes: Option<Vec<String>>,
     /// Outcome, after the end of the cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = outcome_schema)]
@@ -131,11 +139,19 @@ impl CellView {
                 (CellState::Done, RawValue::from_string(text).ok())
             }
         };
+        let names = record.names();
+        let lists = |names: CellNames| {
+            let [reads, writes] = [names.reads, names.writes].map(Vec::from_iter);
+            (reads, writes)
+        };
+        let (reads, writes) = names.map(lists).unzip();
         Self {
             cell: record.number,
             state,
             events: record.last_event(),
             code: record.code(),
+            reads,
+            writes,
             outcome,
         }
     }

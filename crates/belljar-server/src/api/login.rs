@@ -108,6 +108,8 @@ pub(super) struct Me {
     is_admin_address: bool,
     /// Version of the service.
     version: &'static str,
+    /// Public key (Ed25519, base64) that signs exported pages.
+    report_key: String,
     /// Maximum budget of a run.
     #[schema(schema_with = budget_schema)]
     budget: Budget,
@@ -143,6 +145,7 @@ impl Me {
             demo: service.demo.is_some(),
             is_admin_address,
             version: env!("CARGO_PKG_VERSION"),
+            report_key: service.report_key.public(),
             budget: runs.budget.clone(),
         }
     }

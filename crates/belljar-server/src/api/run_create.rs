@@ -252,6 +252,7 @@ pub(super) fn new_start(
         review: model.review,
         tools: Vec::new(),
         packages: Vec::new(),
+        versions: Vec::new(),
         granted: Vec::new(),
         branches: None,
         parent: None,

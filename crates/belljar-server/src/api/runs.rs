@@ -206,7 +206,7 @@ enum Format {
     Ipynb,
     /// Python script with the code of all cells.
     Py,
-    /// HTML page.
+    /// HTML page, signed with the `report_key` of `GET /v1/me`.
     Html,
 }
 
@@ -235,7 +235,13 @@ pub(super) async fn export(
         }
         Format::Py => (script(events, blobs).await, "py", "text/x-python"),
         Format::Html => (
-            page(events, blobs).await,
+            page(
+                &recorded.directory,
+                &recorded.id,
+                events,
+                &service.report_key,
+            )
+            .await,
             "html",
             "text/html; charset=utf-8",
         ),

@@ -8,7 +8,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use belljar_agent::{Evidence, ExitReason, Spent};
+use belljar_agent::{Doubt, Ending, Evidence, ExitReason, Seen, Spent};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -19,15 +19,19 @@ use crate::credentials::bearer;
 use crate::problem::{Code, Problem};
 use crate::runs::Recorded;
 use crate::service::{Caller, Service};
-use crate::tenants::{MAX_SHARES, ShareInfo, Shared};
+use crate::tenants::{MAX_SHARES, ShareInfo, Shared, SharedPart};
 
 /// A share link, without its token.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ShareView {
     id: String,
-    /// The one step that it shows; without it, it shows the run.
+    /// The one step that it shows.
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<u32>,
+    /// The one value that it shows: its place in the evidence of the answer, from 1. Without step and value, it shows the
+    /// run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<u32>,
     /// Creation time, in seconds since 1970.
     created_at: i64,
     /// Prefix of the key that made it.
@@ -36,12 +40,22 @@ pub(super) struct ShareView {
 
 impl From<ShareInfo> for ShareView {
     fn from(share: ShareInfo) -> Self {
+        let (step, value) = step_and_value(share.part);
         Self {
             id: share.id,
-            step: share.step,
+            step,
+            value,
             created_at: share.created,
             key: share.actor,
         }
+    }
+}
+
+fn step_and_value(part: SharedPart) -> (Option<u32>, Option<u32>) {
+    match part {
+        SharedPart::Run => (None, None),
+        SharedPart::Step(step) => (Some(step), None),
+        SharedPart::Value(value) => (None, Some(value)),
     }
 }
 
@@ -74,9 +88,12 @@ pub(super) async fn list(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateShare {
-    /// The one step to show; without it, the link shows the run.
+    /// The one step to show; without step and value, the link shows the run.
     #[schema(minimum = 1)]
     step: Option<u32>,
+    /// The one value to show: its place in the evidence of the answer, from 1.
+    #[schema(minimum = 1)]
+    value: Option<u32>,
 }
 
 /// A new share link.
@@ -88,10 +105,11 @@ pub(super) struct CreatedShare {
     share: ShareView,
 }
 
-/// Creates a share link: a read-only view of a run, or of one step, for whoever has its token.
+/// Creates a share link: a read-only view of a run, a step or a value of the answer, for whoever has its token.
 ///
 /// The view has the task, the answer with its evidence, and the steps, as they are when somebody looks. It has no
-/// files, and nothing else of the tenant. A link to one step has the task and that step.
+/// files, and nothing else of the tenant. A link to one step has the task and that step. A link to one value has the task,
+/// the lines of the answer that have the value, its evidence, and the step that computed it.
 #[utoipa::path(
     post, path = "/v1/runs/{id}/shares", tag = "runs", operation_id = "create_share",
     params(("id" = String, Path, description = "The run.")),
@@ -105,17 +123,32 @@ pub(super) async fn create(
     Json(asked): Json<CreateShare>,
 ) -> Result<Response, Problem> {
     let recorded = service.runs.read(&caller.tenant, &id).await?;
-    if let Some(step) = asked.step
-        && !recorded.run.steps().iter().any(|one| one.number == step)
-    {
-        let detail = format!("the run has no step {step}");
-        return Err(Problem::new(Code::StepNotFound, detail));
-    }
+    let part = match (asked.step, asked.value) {
+        (None, None) => SharedPart::Run,
+        (Some(step), None) => {
+            if !recorded.run.steps().iter().any(|one| one.number == step) {
+                let detail = format!("the run has no step {step}");
+                return Err(Problem::new(Code::StepNotFound, detail));
+            }
+            SharedPart::Step(step)
+        }
+        (None, Some(value)) => {
+            if value_of(&recorded, value).is_none() {
+                let detail = format!("the evidence of the answer has no value {value}");
+                return Err(Problem::new(Code::ValueNotFound, detail));
+            }
+            SharedPart::Value(value)
+        }
+        (Some(_), Some(_)) => {
+            let detail = "a link shows either a step or a value; send one of them";
+            return Err(Problem::new(Code::BadRequest, detail));
+        }
+    };
     let run = recorded.id.clone();
     drop(recorded);
     let made = service
         .tenants
-        .share_run(&caller.tenant, run.as_str(), asked.step, &caller.prefix);
+        .share_run(&caller.tenant, run.as_str(), part, &caller.prefix);
     let Some((token, share)) = made.await? else {
         let detail = format!("a run can have at most {MAX_SHARES} share links; revoke one");
         return Err(Problem::new(Code::LimitTooHigh, detail));
@@ -192,9 +225,12 @@ async fn read(service: &Service, shared: &Shared) -> Result<Recorded, Problem> {
 /// A run as a share link shows it.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SharedRun {
-    /// The one step that the link shows; without it, it shows the run.
+    /// The one step that the link shows.
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<u32>,
+    /// The one value that the link shows, as the answer has it. Without step and value, it shows the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
     task: String,
@@ -204,7 +240,7 @@ pub(super) struct SharedRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = reason_schema)]
     reason: Option<ExitReason>,
-    /// Answer; not for a link to a step.
+    /// Answer; not for a link to a step. For a link to a value, the lines that have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
     /// Last output of a run without an answer. It is not an answer.
@@ -213,7 +249,7 @@ pub(super) struct SharedRun {
     /// Evidence of the answer.
     #[schema(schema_with = evidence_schema)]
     evidence: Vec<Evidence>,
-    /// Use so far; not for a link to a step.
+    /// Use so far; only for a link to a run.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(schema_with = spent_schema)]
     spent: Option<Spent>,
@@ -233,16 +269,30 @@ pub(super) async fn show(
     let title = label.await?.title;
     let start = recorded.run.start().cloned();
     let start = start.ok_or_else(|| Problem::internal("a run", "it has no first event"))?;
-    let is_whole = shared.step.is_none();
-    let ending = recorded.run.ending().filter(|_| is_whole).cloned();
+    let is_whole = shared.part == SharedPart::Run;
     let (mut reason, mut answer, mut last_output) = (None, None, None);
-    let mut evidence = Vec::new();
-    if let Some(ending) = ending {
-        (reason, answer) = (Some(ending.reason), ending.answer);
-        (last_output, evidence) = (ending.last_output, ending.evidence);
+    let (mut evidence, mut value) = (Vec::new(), None);
+    match (shared.part, recorded.run.ending().cloned()) {
+        (SharedPart::Run, Some(ending)) => {
+            (reason, answer) = (Some(ending.reason), ending.answer);
+            (last_output, evidence) = (ending.last_output, ending.evidence);
+        }
+        (SharedPart::Value(place), _) => {
+            let (ending, found) = value_of(&recorded, place).ok_or_else(not_found)?;
+            reason = Some(without_others(ending.reason.clone(), &found.value));
+            answer = ending
+                .answer
+                .as_deref()
+                .map(|text| lines_with(text, &found.value));
+            value = Some(found.value.clone());
+            evidence = vec![found.clone()];
+        }
+        _ => {}
     }
+    let (step, _) = step_and_value(shared.part);
     Ok(JsonResponse(SharedRun {
-        step: shared.step,
+        step,
+        value,
         title,
         task: start.task,
         model: start.model,
@@ -255,7 +305,35 @@ pub(super) async fn show(
     }))
 }
 
-/// Lists the parsed steps of a shared run, with outcomes of cells; of a link to a step, that step.
+/// A value of the answer by its place in the evidence, from 1.
+fn value_of(recorded: &Recorded, place: u32) -> Option<(&Ending, &Evidence)> {
+    let ending = recorded.run.ending()?;
+    let at = usize::try_from(place).ok()?.checked_sub(1)?;
+    Some((ending, ending.evidence.get(at)?))
+}
+
+/// The lines of an answer that have a value.
+fn lines_with(answer: &str, value: &str) -> String {
+    let lines: Vec<&str> = answer.lines().filter(|line| line.contains(value)).collect();
+    if lines.is_empty() {
+        return value.to_owned();
+    }
+    lines.join("\n")
+}
+
+/// The reason without doubts about other values.
+fn without_others(reason: ExitReason, value: &str) -> ExitReason {
+    let ExitReason::Unverified { mut doubts } = reason else {
+        return reason;
+    };
+    doubts.retain(|doubt| match doubt {
+        Doubt::Unseen { value: other } | Doubt::WrittenInCode { value: other } => other == value,
+        _ => true,
+    });
+    ExitReason::Unverified { doubts }
+}
+
+/// Lists the parsed steps of a shared run, with outcomes of cells; of a link to a part, the step of that part.
 #[utoipa::path(
     get, path = "/v1/shared/steps", tag = "shared", operation_id = "list_shared_steps",
     security(("share" = [])), params(StepsAsked),
@@ -268,6 +346,18 @@ pub(super) async fn steps(
 ) -> Result<JsonResponse<StepPage>, Problem> {
     let recorded = read(&service, &shared).await?;
     let _transfer = service.admission.transfer(&shared.tenant)?;
-    let page = page(&recorded, &asked, shared.step).await?;
+    let only = match shared.part {
+        SharedPart::Run => None,
+        SharedPart::Step(step) => Some(step),
+        SharedPart::Value(place) => {
+            let (_, found) = value_of(&recorded, place).ok_or_else(not_found)?;
+            match found.seen {
+                Some(Seen::Output { step, .. } | Seen::Code { step, .. }) => Some(step),
+                // None has this number.
+                Some(Seen::Task | Seen::File) | None => Some(0),
+            }
+        }
+    };
+    let page = page(&recorded, &asked, only).await?;
     Ok(JsonResponse(page))
 }

@@ -15,7 +15,8 @@ use axum::response::{IntoResponse as _, Response};
 pub(crate) use relay::FromGuest;
 
 use crate::admission::Permit;
-use crate::forward::{elsewhere, pass_on};
+use crate::forward::elsewhere;
+use crate::pass_on::pass_on;
 use crate::peers::Connection;
 use crate::port_access::{PortName, Ports};
 use crate::problem::Problem;

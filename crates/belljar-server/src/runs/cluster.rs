@@ -13,12 +13,13 @@ use super::drive::LetGo;
 use super::go_on::AGAIN;
 use super::reach::Model;
 use super::{Runs, fault, objects_of_runs, other_node};
+use crate::admission::memory_at_first;
 use crate::lock::lock;
 use crate::problem::Problem;
 use crate::tenants::TenantName;
 
 /// The most runs that are claimed at once, so that other nodes get some as well.
-const CLAIM: usize = 8;
+pub const CLAIM: usize = 8;
 
 /// The age of objects of a run that doesn't exist and never will: an id is repeated for a day at most, with the
 /// idempotency key of its request, and a run begins within an hour of its first object.
@@ -42,11 +43,12 @@ impl Runs {
                     Err(error) => tracing::error!(%error, "cannot join the cluster again"),
                 }
             }
-            let most = self.admission.free_runs().min(CLAIM);
+            let most = self.admission.free_runs(self.first_memory()).min(CLAIM);
             let claimed = if most > 0 {
                 membership.node().claim(most).await
             } else {
-                Ok(Vec::new())
+                // Nobody else can claim these: they are given up for others.
+                membership.node().claim_dropped(CLAIM).await
             };
             match claimed {
                 Ok(claimed) => {
@@ -63,6 +65,12 @@ impl Runs {
             }
             tokio::time::sleep(AGAIN).await;
         }
+    }
+
+    /// What the session of a run needs at first, with the default isolation.
+    fn first_memory(&self) -> u64 {
+        let walls = self.engines.first().walls();
+        memory_at_first(walls, self.session.limits.memory_bytes)
     }
 
     /// Drives a claimed run, or gives it up.
@@ -256,6 +264,13 @@ impl Runs {
         };
         let offers = membership.node().offers().await;
         offers.map_err(|error| fault(error.into()))
+    }
+
+    /// Notes that another node could not be reached: nothing is placed on it until it has beaten again.
+    pub(crate) fn note_unreached(&self, node: &NodePlace) {
+        if let Some(membership) = &self.membership {
+            membership.node().note_unreached(node.life);
+        }
     }
 
     /// Reports to the other nodes what this one has.

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 use crate::tenants::TenantName;
 
 /// How long it takes until runs that there was no permit for are tried again.
-pub(super) const AGAIN: Duration = Duration::from_secs(1);
+pub const AGAIN: Duration = Duration::from_secs(1);
 
 /// How many bytes a disk must take before an interrupted run is resumed.
 const PROBE: usize = 256 << 10;

@@ -31,8 +31,10 @@ use crate::node::random_hex;
 use crate::options::{OfferedModel, RunsOptions, ServerOptions};
 use crate::problem::{Code, Problem};
 use crate::tenants::TenantName;
+pub use cluster::CLAIM;
 use drive::Driven;
 pub(crate) use drive::{Hearing, count};
+pub use go_on::AGAIN;
 
 /// Runs of a tenant that are held whole in memory at once, to be looked at. Who wants more waits.
 const READ_AT_ONCE: usize = 4;
@@ -279,7 +281,7 @@ impl Runs {
 }
 
 /// Objects of the runs of a cluster: `TENANT/RUN/…`.
-fn objects_of_runs(objects: &Objects) -> Objects {
+pub(crate) fn objects_of_runs(objects: &Objects) -> Objects {
     objects.below("runs")
 }
 

@@ -53,12 +53,44 @@ pub(crate) struct RunLabelChange {
     pub(crate) tags: Option<Vec<String>>,
 }
 
+/// What a share link shows of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SharedPart {
+    Run,
+    Step(u32),
+    /// A value of the answer, by its place in the evidence, from 1.
+    Value(u32),
+}
+
+impl SharedPart {
+    /// As the column `step` has it: a value is below zero, where an older node finds no step and shows nothing.
+    fn to_column(self) -> Option<i64> {
+        match self {
+            Self::Run => None,
+            Self::Step(step) => Some(step.into()),
+            Self::Value(value) => Some(-i64::from(value)),
+        }
+    }
+
+    fn read(row: &Row, index: usize) -> sqlx::Result<Self> {
+        let Some(number) = row.get::<Option<i64>>(index)? else {
+            return Ok(Self::Run);
+        };
+        let size = u32::try_from(number.unsigned_abs());
+        let size = size.map_err(|error| decode(error.to_string()))?;
+        Ok(if number < 0 {
+            Self::Value(size)
+        } else {
+            Self::Step(size)
+        })
+    }
+}
+
 /// A share link, without its token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShareInfo {
     pub(crate) id: String,
-    /// The one step that it shows; none if it shows the run.
-    pub(crate) step: Option<u32>,
+    pub(crate) part: SharedPart,
     /// In seconds since 1970.
     pub(crate) created: i64,
     /// Prefix of the key that made it.
@@ -70,7 +102,7 @@ pub(crate) struct ShareInfo {
 pub(crate) struct Shared {
     pub(crate) tenant: TenantName,
     pub(crate) run: String,
-    pub(crate) step: Option<u32>,
+    pub(crate) part: SharedPart,
 }
 
 impl Tenants {
@@ -130,12 +162,12 @@ impl Tenants {
         done.await.map_err(|error| self.fault(error))
     }
 
-    /// Makes a link to a run, or to one step of it: its token, which is not kept. None if the run has too many links.
+    /// Makes a link to a run, or to a part of it: its token, which is not kept. None if the run has too many links.
     pub(crate) async fn share_run(
         &self,
         tenant: &TenantName,
         run: &str,
-        step: Option<u32>,
+        part: SharedPart,
         actor: &str,
     ) -> Result<Option<(String, ShareInfo)>, TenantsError> {
         let done = async {
@@ -154,7 +186,7 @@ impl Tenants {
                 Value::Text(&id),
                 tenant,
                 run,
-                Value::MaybeNumber(step.map(i64::from)),
+                Value::MaybeNumber(part.to_column()),
                 Value::Bytes(&hash),
                 Value::Number(created),
                 Value::Text(actor),
@@ -165,7 +197,7 @@ impl Tenants {
             let actor = actor.to_owned();
             let info = ShareInfo {
                 id,
-                step,
+                part,
                 created,
                 actor,
             };
@@ -174,7 +206,7 @@ impl Tenants {
         done.await.map_err(|error| self.fault(error))
     }
 
-    /// Links to a run and to its steps, oldest first.
+    /// Links to a run and to its parts, oldest first.
     pub(crate) async fn shares_of_run(
         &self,
         tenant: &TenantName,
@@ -185,7 +217,7 @@ impl Tenants {
         let read = |row: &Row| {
             Ok(ShareInfo {
                 id: row.get(0)?,
-                step: step(row, 1)?,
+                part: SharedPart::read(row, 1)?,
                 created: row.get(2)?,
                 actor: row.get(3)?,
             })
@@ -232,7 +264,7 @@ impl Tenants {
             let shared = Shared {
                 tenant: row.get::<String>(0)?.parse().map_err(decode)?,
                 run: row.get(1)?,
-                step: step(row, 2)?,
+                part: SharedPart::read(row, 2)?,
             };
             Ok(is_same.then_some(shared))
         };
@@ -273,10 +305,4 @@ fn label(row: &Row) -> sqlx::Result<RunLabel> {
         title: row.get(0)?,
         tags: tags.map_err(|error| decode(error.to_string()))?,
     })
-}
-
-fn step(row: &Row, index: usize) -> sqlx::Result<Option<u32>> {
-    let step: Option<i64> = row.get(index)?;
-    let step = step.map(u32::try_from).transpose();
-    step.map_err(|error| decode(error.to_string()))
 }

@@ -5,6 +5,7 @@
 //! nothing to guess that a slow hash would make harder, as there is with passwords, and each request would
 //! pay for the slowness.
 
+mod import;
 mod isolation;
 mod library;
 mod name;
@@ -25,7 +26,7 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 pub use isolation::{ISOLATION_TIERS, parse_isolation};
-pub(crate) use library::{MAX_SHARES, RunLabel, RunLabelChange, ShareInfo, Shared};
+pub(crate) use library::{MAX_SHARES, RunLabel, RunLabelChange, ShareInfo, Shared, SharedPart};
 pub use name::{Scope, TenantName};
 pub use quota::{Amounts, Quota};
 pub use records::AuditEvent;
@@ -81,6 +82,16 @@ pub enum TenantsError {
     #[error("`{}` was written by a newer version of Belljar\nhint: use that version, or another data \
      directory", .0.display())]
     Newer(PathBuf),
+    /// Records of a single node that a cluster has otherwise.
+    #[error(
+        "the cluster has other {what} for `{key}`\nhint: make them the same, or import into a new cluster"
+    )]
+    Differs {
+        /// Which kind.
+        what: &'static str,
+        /// Whose.
+        key: String,
+    },
     /// Unusable database of a cluster.
     #[error(transparent)]
     Cluster(#[from] belljar_journal::Error),
@@ -92,7 +103,7 @@ impl TenantsError {
         match self {
             Self::Io { source, .. } => StorageFault::from_io(source),
             Self::Database { source, .. } => StorageFault::from_database(source),
-            Self::Newer(_) => None,
+            Self::Newer(_) | Self::Differs { .. } => None,
             Self::Cluster(error) => error.storage_fault(),
         }
     }

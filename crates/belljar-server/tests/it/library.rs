@@ -279,6 +279,68 @@ async fn a_run_is_shared_by_a_link() {
     world.ends().await;
 }
 
+/// A link to a value of an answer has the value, its evidence, and the step that computed it; nothing of the other values.
+#[tokio::test]
+async fn a_value_of_an_answer_is_shared_by_a_link() {
+    let (world, owner, _model) = desk([
+        code("print('secret sum', 4096 + 55)"),
+        code("rate = 21\nprint('price', 2 * rate)"),
+        answer("The secret sum is 4151.\nThe price is 42."),
+    ])
+    .await;
+    let run = answered(&owner, "What are the price and the secret sum?").await;
+    let shares = format!("{run}/shares");
+    let evidence = owner.get(&run).json_with(200).await["evidence"].clone();
+    assert_eq!(
+        (&evidence[0]["value"], &evidence[1]["value"]),
+        (&json!("4151"), &json!("42"))
+    );
+    let made = owner
+        .post(&shares, json!({"value": 2}))
+        .json_with(201)
+        .await;
+    assert_eq!((made.get("step"), &made["value"]), (None, &json!(2)));
+    let listed = owner.get(&shares).json_with(200).await;
+    assert_eq!(listed["shares"][0]["value"], 2);
+    let token = made["token"].as_str().unwrap();
+    let seen = shared(&world, token, "").json_with(200).await;
+    assert_eq!(
+        (&seen["value"], &seen["answer"], &seen["evidence"]),
+        (
+            &json!("42"),
+            &json!("The price is 42."),
+            &json!([evidence[1]])
+        )
+    );
+    assert_eq!(seen["reason"]["kind"], "answered");
+    assert_eq!((seen.get("step"), seen.get("spent")), (None, None));
+    let derived = &seen["evidence"][0]["seen"]["derived"];
+    assert_eq!(derived["expression"], "2 * rate");
+    let steps = shared(&world, token, "/steps").json_with(200).await;
+    let numbers = steps["steps"].as_array().unwrap().iter();
+    let numbers: Vec<_> = numbers.map(|step| step["number"].as_u64()).collect();
+    assert_eq!(numbers, [Some(2)]);
+    for told in [&seen, &steps] {
+        let told = told.to_string();
+        assert!(!told.contains("4151") && !told.contains(id(&run)), "{told}");
+    }
+    for (body, status, problem) in [
+        (json!({"value": 0}), 404, "value_not_found"),
+        (json!({"value": 3}), 404, "value_not_found"),
+        (json!({"value": 1, "step": 1}), 400, "bad_request"),
+    ] {
+        owner.post(&shares, body).problem(status, problem).await;
+    }
+    let link = format!("{shares}/{}", made["id"].as_str().unwrap());
+    owner.delete(&link).with(204).await;
+    for path in ["", "/steps"] {
+        shared(&world, token, path)
+            .problem(404, "share_not_found")
+            .await;
+    }
+    world.ends().await;
+}
+
 /// A run has its files, its task or another one, again.
 #[tokio::test]
 async fn a_run_is_started_again() {

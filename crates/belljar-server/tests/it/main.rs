@@ -38,6 +38,7 @@ mod mcp;
 mod mcp_client;
 mod metrics;
 mod namespaces;
+mod node_tls;
 mod nodes;
 mod notebooks;
 mod objects;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use belljar_agent::{Budget, Dialect, Profile, Provider};
+use belljar_agent::{Budget, Dialect, Profile, Provider, signer_of};
 use belljar_sandbox::{Engine, EngineSet, Environment};
 use belljar_server::{OfferedModel, Scope, ServerOptions};
 use belljar_test_model::{Recorded, Scripted, ScriptedModel};
@@ -1001,4 +1001,7 @@ async fn answers_that_are_sent_back_are_told_by_their_step() {
     assert!(html.contains("<h2 id=\"step-2\">"), "{html}");
     assert!(html.contains("It is <strong><a href=\"#step-2\""), "{html}");
     assert!(html.contains("<code>42</code>"), "{html}");
+    // It is signed with the key of the service.
+    let me = client.get("/v1/me").json_with(200).await;
+    assert_eq!(me["report_key"], signer_of(&html).unwrap());
 }

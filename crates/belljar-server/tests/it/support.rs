@@ -22,12 +22,14 @@ pub(crate) struct World {
     pub(crate) data: tempfile::TempDir,
     pub(crate) stop: Option<oneshot::Sender<()>>,
     pub(crate) task: JoinHandle<std::io::Result<()>>,
+    scheme: &'static str,
     http: reqwest::Client,
 }
 
 /// Somebody with a key.
 #[derive(Clone)]
 pub(crate) struct Client {
+    scheme: &'static str,
     address: SocketAddr,
     http: reqwest::Client,
     pub(crate) key: NewKey,
@@ -65,9 +67,14 @@ pub(crate) async fn world_of_engines(
     let _ = rustls::crypto::ring::default_provider().install_default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
+    let scheme = if options.tls.is_some() {
+        "https"
+    } else {
+        "http"
+    };
     let tenants = match &mut options.cluster {
         Some(cluster) => {
-            cluster.address = format!("http://{address}");
+            cluster.address = format!("{scheme}://{address}");
             Box::pin(Tenants::connect(&cluster.database)).await
         }
         None => Tenants::open(data.path()).await,
@@ -96,7 +103,12 @@ pub(crate) async fn world_of_engines(
         data,
         stop: Some(stop),
         task,
-        http: reqwest::Client::new(),
+        scheme,
+        // Whom a client believes is for tests of TLS.
+        http: reqwest::Client::builder()
+            .tls_danger_accept_invalid_certs(scheme == "https")
+            .build()
+            .unwrap(),
     }
 }
 
@@ -123,6 +135,7 @@ impl World {
             .create_key(&tenant, scopes, None)
             .await;
         Client {
+            scheme: self.scheme,
             address: self.address,
             http: self.http.clone(),
             key: key.unwrap(),
@@ -132,6 +145,7 @@ impl World {
     /// Somebody with a key that was made before.
     pub(crate) fn client_by(&self, key: NewKey) -> Client {
         Client {
+            scheme: self.scheme,
             address: self.address,
             http: self.http.clone(),
             key,
@@ -142,6 +156,8 @@ impl World {
     pub(crate) async fn admin(&self, scopes: &[Scope]) -> Client {
         let client = self.client_with("operators", scopes).await;
         Client {
+            // It is on loopback.
+            scheme: "http",
             address: self.admin,
             ..client
         }
@@ -180,6 +196,14 @@ impl World {
 }
 
 impl Client {
+    /// The same by way of another HTTP client.
+    pub(crate) fn by_way_of(&self, http: reqwest::Client) -> Self {
+        Self {
+            http,
+            ..self.clone()
+        }
+    }
+
     /// The same with another key.
     pub(crate) fn with_key(&self, text: &str) -> Self {
         let mut other = self.clone();
@@ -192,7 +216,7 @@ impl Client {
     }
 
     pub(crate) fn without_key(&self, method: Method, path: &str) -> RequestBuilder {
-        let url = format!("http://{}{path}", self.address);
+        let url = format!("{}://{}{path}", self.scheme, self.address);
         self.http.request(method, url)
     }
 

@@ -36,7 +36,7 @@ fn json_of(address: &str, method: &str, path: &str, body: &Value) -> Value {
 
 /// Waits until a run is so.
 fn until(address: &str, id: &str, states: &[&str]) -> Value {
-    let patience = Instant::now() + Duration::from_mins(1);
+    let patience = Instant::now() + Duration::from_mins(3);
     loop {
         let run = json_of(address, "GET", &format!("/v1/runs/{id}"), &Value::Null);
         if states.contains(&run["state"].as_str().unwrap()) {

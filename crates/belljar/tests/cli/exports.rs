@@ -211,6 +211,72 @@ fn a_run_that_was_taken_back_reruns_as_a_notebook() {
     done.runs_as_a_script();
 }
 
+/// What a reader needs to check a run is in its page, and a change of it is noticed.
+#[test]
+fn a_page_has_a_record_and_is_signed() {
+    let done = Done::new(
+        bare(),
+        &["print(len(open('sales.csv').read()))\nopen('copy.txt', 'w').write('copy')"],
+        &["Count."],
+        &[("sales.csv", SALES)],
+    );
+    let page = done.export("--html");
+    let sha = Command::new("sha256sum")
+        .arg(done.scratch.path("sales.csv"))
+        .output()
+        .unwrap();
+    let sha = String::from_utf8(sha.stdout).unwrap();
+    let sha = sha.split_whitespace().next().unwrap();
+    for row in [
+        format!("<th>Run</th><td>{}</td>", done.id),
+        "<th>Isolation</th><td>full</td>".into(),
+        format!("sales.csv, {} B, SHA-256 {sha}", SALES.len()),
+        "<th>Files of the run</th><td>copy.txt, 4 B</td>".into(),
+        "<th>Environment</th><td>CPython 3.".into(),
+        " GMT – ".into(),
+    ] {
+        assert!(page.contains(&row), "no {row:?} in {page}");
+    }
+    let (_, end) = page.rsplit_once("ed25519 ").unwrap();
+    let key = end.split_whitespace().next().unwrap();
+    assert!(
+        page.contains(&format!("Signed with the key {key}.")),
+        "{page}"
+    );
+
+    done.scratch.write("page.html", &page);
+    let verify = |arguments: &[&str]| {
+        belljar(
+            &done.scratch,
+            &[&["runs", "verify", "page.html"], arguments].concat(),
+        )
+    };
+    let whole = verify(&[]).exits_with(0);
+    let whole = whole.prints("the page is as it was signed\n");
+    assert!(whole.stderr.contains(key), "{whole:#?}");
+    let whole = verify(&["--key", key]).exits_with(0);
+    assert_eq!(whole.stderr, "");
+    let other = verify(&["--key", "b3RoZXI="]).exits_with(2);
+    assert!(other.stderr.contains("with another key"), "{other:#?}");
+
+    let changed = page.replace("Count.", "Count!");
+    assert_ne!(changed, page);
+    done.scratch.write("page.html", &changed);
+    let changed = verify(&["--key", key]).exits_with(2);
+    assert!(
+        changed.stderr.contains("the file was changed"),
+        "{changed:#?}"
+    );
+    done.scratch.write("page.html", "<p>no page of ours</p>");
+    let unsigned = verify(&[]).exits_with(2);
+    assert!(
+        unsigned.stderr.contains("does not end with a signature"),
+        "{unsigned:#?}"
+    );
+    // One key for all pages.
+    assert!(done.export("--html").contains(key));
+}
+
 #[test]
 fn a_page_shows_hostile_text_as_text() {
     let done = Done::new(
@@ -243,8 +309,14 @@ fn a_page_shows_hostile_text_as_text() {
             "code",
             "a",
             "span",
+            "table",
+            "tr",
+            "th",
+            "td",
+            "br",
         ];
         let attributes = [
+            "!-- belljar-signature ed25519 ",
             "meta ",
             "img alt=\"\" src=\"data:",
             "h2 id=\"step-",

@@ -11,6 +11,7 @@ mod cluster;
 mod database_proxy;
 #[path = "../../../belljar-journal/tests/cluster/random.rs"]
 mod random;
+mod rolling;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -23,18 +24,26 @@ use self::checker::{Events, Moves, Report};
 use self::clients::{Followed, Load};
 use self::cluster::Cluster;
 use self::random::Random;
+use crate::support::BELLJAR;
 
 /// Runs that are driven at the same time, and sessions that are used.
 const RUNS: usize = 4;
 const SESSIONS: usize = 2;
+const CELLS: u64 = 40;
 
 #[derive(Clone, Copy, Debug)]
 struct Plan {
+    /// What the nodes are started as.
+    program: &'static str,
     faults: u64,
     seed: u64,
     /// Each data directory is a file system of its own, which can be full: it takes root, and other tests that run beside
     /// would see its mount.
     has_disks: bool,
+    /// Cells after which a client begins another session.
+    cells: u64,
+    /// How long the model of the runs takes for a step.
+    thinks: Duration,
 }
 
 /// When something was broken, in milliseconds.
@@ -50,10 +59,13 @@ pub(super) struct Fault {
 /// J1, J2, J5, J6, S1, C1, L1 with a few faults. The long campaign is for the rest.
 #[test]
 fn waits_services_with_faults_violate_nothing() {
-    let report = run(Plan {
+    let report = inject(Plan {
+        program: BELLJAR,
         faults: 8,
         seed: 3,
         has_disks: false,
+        cells: CELLS,
+        thinks: Duration::from_millis(100),
     });
     println!("{report}");
     assert!(report.violations.is_empty(), "{report}");
@@ -66,10 +78,13 @@ fn long_campaign() {
     let number = |name: &str, default| {
         std::env::var(name).map_or(default, |text| text.parse::<u64>().unwrap())
     };
-    let report = run(Plan {
+    let report = inject(Plan {
+        program: BELLJAR,
         faults: number("BELLJAR_CLUSTER_FAULTS", 100),
         seed: number("BELLJAR_CLUSTER_SEED", 1),
         has_disks: rustix::process::geteuid().is_root(),
+        cells: CELLS,
+        thinks: Duration::from_millis(100),
     });
     println!("{report}");
     assert!(report.violations.is_empty(), "{report}");
@@ -150,7 +165,12 @@ fn the_checker_notices() {
     assert_eq!(read(&|events| events.push((9, end.clone()))), ["J2"]);
 }
 
-fn run(plan: Plan) -> Report {
+fn inject(plan: Plan) -> Report {
+    run(plan, |cluster| cluster.inject(plan))
+}
+
+/// Clients use a cluster until the work is done.
+fn run(plan: Plan, work: impl FnOnce(&mut Cluster) -> Vec<Fault>) -> Report {
     let mut cluster = Cluster::start(plan);
     let load = Arc::new(Load {
         addresses: cluster
@@ -159,6 +179,7 @@ fn run(plan: Plan) -> Report {
             .map(|member| member.listens())
             .collect(),
         key: cluster.key(),
+        cells: plan.cells,
         stop: false.into(),
         runs: Mutex::default(),
         sessions: Mutex::default(),
@@ -189,7 +210,7 @@ fn run(plan: Plan) -> Report {
     });
     // A moment without faults, so that there is something to lose.
     std::thread::sleep(Duration::from_secs(5));
-    let faults = cluster.inject(plan);
+    let faults = work(&mut cluster);
     load.stop.store(true, Ordering::Relaxed);
     for client in clients {
         client.join().unwrap();
@@ -244,6 +265,7 @@ fn check(plan: Plan, cluster: &Cluster, load: &Load, faults: &[Fault]) -> Report
         sessions: *load.sessions.lock().unwrap(),
         refusals: load.refusals.lock().unwrap().clone(),
         exits,
+        lost_leases: cluster.members.iter().map(|one| one.lost_leases()).sum(),
         said: cluster.members.iter().map(|member| member.said()).collect(),
         take_overs,
         violations,

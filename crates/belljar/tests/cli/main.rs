@@ -11,6 +11,7 @@
 
 mod acp;
 mod approvals;
+mod backup;
 mod branches;
 mod cluster;
 mod config;
@@ -20,6 +21,7 @@ mod exec;
 mod exports;
 mod faults;
 mod images;
+mod import;
 mod input;
 mod languages;
 mod mcp;
@@ -28,6 +30,8 @@ mod mcp_approvals;
 mod mcp_commands;
 mod mcp_servers;
 mod mcp_tools;
+mod node_tls;
+mod nodes;
 mod notebooks;
 mod objects;
 mod options;

@@ -34,7 +34,9 @@ pub(crate) fn start(mut command: Command) -> (Child, BufReader<ChildStderr>, Str
 
 pub(crate) fn listens_on(stderr: &mut BufReader<ChildStderr>) -> String {
     let lines = stderr.lines().map(Result::unwrap);
-    let mut addresses = lines.filter_map(|line| Some(line.split_once("http://")?.1.to_owned()));
+    let after = |line: &str, text| Some(line.split_once(text)?.1.to_owned());
+    let mut addresses =
+        lines.filter_map(|line| after(&line, "http://").or_else(|| after(&line, "on https://")));
     let address = addresses.next().expect("it ended");
     let end = address.find(|letter: char| !letter.is_ascii_digit() && !".:".contains(letter));
     address[..end.unwrap()].to_owned()

@@ -40,6 +40,12 @@ type: Unconfined
 {{- end }}
 {{- end }}
 
+{{- /* Where the other nodes of a cluster reach the pod of this name. */ -}}
+{{- define "belljar.node" -}}
+{{- $chart := first . -}}
+{{ last . }}.{{ include "belljar.name" $chart }}-nodes.{{ $chart.Release.Namespace }}.svc:7878
+{{- end }}
+
 {{- define "belljar.probe" -}}
 httpGet:
   path: /healthz

@@ -13,9 +13,10 @@ use belljar_journal::NodePlace;
 use serde::Deserialize;
 
 use crate::api::session_views::seconds;
-use crate::forward::{elsewhere, pass_on};
+use crate::forward::elsewhere;
 use crate::guard::serve_caller;
 use crate::label::{LabelChange, SandboxLabel};
+use crate::pass_on::pass_on;
 use crate::peers::Connection;
 use crate::problem::{Code, Problem};
 use crate::requests::is_name_of;

@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use super::kernel::{all, end, find, grouped, start, view};
 use super::kernels::with_others;
 use crate::body::{Json, JsonRequest, Named};
-use crate::forward::{begins_elsewhere, elsewhere, locate, pass_on};
+use crate::forward::{Begun, begin_elsewhere, elsewhere, locate};
 use crate::gather::gather;
 use crate::label::{KernelLabel, LabelChange, NotebookLabel};
 use crate::node::random_hex;
+use crate::pass_on::pass_on;
 use crate::problem::{Code, Problem};
 use crate::service::{Caller, Service};
 use crate::sessions::SessionEntry;
@@ -71,14 +72,16 @@ pub(super) async fn create(
         return Ok((StatusCode::CREATED, JsonResponse(view)).into_response());
     }
     let kernel = asked.kernel.unwrap_or_default();
-    let node = match kernel.id.as_deref().filter(|id| !id.is_empty()) {
-        Some(id) => elsewhere(&service, headers, id).await?,
-        None => begins_elsewhere(&service, headers).await?,
-    };
-    if let Some(node) = node {
-        return Box::pin(pass_on(&service, None, &node, request.into_request())).await;
+    if let Some(id) = kernel.id.as_deref().filter(|id| !id.is_empty()) {
+        if let Some(node) = elsewhere(&service, headers, id).await? {
+            return Box::pin(pass_on(&service, None, &node, request.into_request())).await;
+        }
+    } else {
+        let begun = begin_elsewhere(&service, None, request.into_request());
+        if let Begun::Elsewhere(response) = Box::pin(begun).await? {
+            return Ok(response);
+        }
     }
-    drop(request);
     let random =
         random_hex(16).map_err(|error| Problem::internal("cannot read random bytes", error))?;
     let notebook = NotebookLabel {

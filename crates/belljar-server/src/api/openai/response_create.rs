@@ -21,7 +21,8 @@ use super::response_stream::ResponseReader;
 use super::responses;
 use crate::api::session_views::seconds;
 use crate::body::JsonRequest;
-use crate::forward::{begins_elsewhere, elsewhere, pass_on};
+use crate::forward::{Begun, begin_elsewhere, elsewhere};
+use crate::pass_on::pass_on;
 use crate::problem::Problem;
 use crate::service::{Caller, Service};
 use crate::sessions::SessionEntry;
@@ -207,20 +208,26 @@ pub(super) async fn create(
     let include = asked.include.iter().flatten().map(String::as_str);
     let shows = shows_outputs(include)?;
     let container = asked.take_container(&service)?;
-    let headers = &request.parts.headers;
-    let node = match container.as_deref().and_then(inner_id) {
-        // The files are there, and the run is driven there.
-        Some(id) => elsewhere(&service, headers, id).await?,
-        None => begins_elsewhere(&service, headers).await?,
-    };
-    if let Some(node) = node {
-        let passed_on = pass_on(&service, None, &node, request.into_request());
-        return tokio::select! {
-            answer = Box::pin(passed_on) => answer,
-            () = client.wait() => Err(Problem::draining()),
+    let begun = async {
+        let Some(id) = container.as_deref().and_then(inner_id) else {
+            return begin_elsewhere(&service, None, request.into_request()).await;
         };
+        // The files are there, and the run is driven there.
+        let request = request.into_request();
+        match elsewhere(&service, request.headers(), id).await? {
+            Some(node) => pass_on(&service, None, &node, request)
+                .await
+                .map(Begun::Elsewhere),
+            None => Ok(Begun::Here(request)),
+        }
+    };
+    let begun = tokio::select! {
+        begun = Box::pin(begun) => begun?,
+        () = client.wait() => return Err(Problem::draining()),
+    };
+    if let Begun::Elsewhere(response) = begun {
+        return Ok(response);
     }
-    drop(request);
     let (task, given) = asked.take_task()?;
     let previous = asked.previous_response_id.as_deref().map(run_of);
     let previous = previous.transpose()?.map(str::to_owned);

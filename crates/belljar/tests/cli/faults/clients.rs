@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct Load {
     pub(super) addresses: Vec<SocketAddr>,
     pub(super) key: String,
+    /// After which another session is begun.
+    pub(super) cells: u64,
     /// Nothing new is begun.
     pub(super) stop: AtomicBool,
     pub(super) runs: Mutex<BTreeMap<String, Followed>>,
@@ -162,7 +164,7 @@ impl Load {
             // Cells that were acknowledged, and those of which nothing is known.
             let (mut counted, mut unknown) = (0, 0);
             let mut silent = Instant::now();
-            while !self.stop.load(Ordering::Relaxed) && counted < 40 {
+            while !self.stop.load(Ordering::Relaxed) && counted < self.cells {
                 std::thread::sleep(Duration::from_millis(random.below(400)));
                 let cells = format!("{path}/cells");
                 let answer = self.ask(&mut random, "POST", &cells, &[], COUNT);
@@ -189,6 +191,10 @@ impl Load {
                         self.sessions.lock().unwrap().lost += 1;
                         break;
                     }
+                    Some(Answer { status: 200, body }) => {
+                        self.refused(format!("200 {}", body["status"]));
+                        unknown += 1;
+                    }
                     _ => unknown += 1,
                 }
             }
@@ -206,10 +212,12 @@ impl Load {
         body: &str,
     ) -> Option<Answer> {
         let address = *random.pick(&self.addresses);
-        let answer = ask(address, &self.key, method, path, headers, body);
-        let Ok(answer) = answer else {
-            self.refused("no answer".into());
-            return None;
+        let answer = match ask(address, &self.key, method, path, headers, body) {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.refused(format!("no answer: {}", error.kind()));
+                return None;
+            }
         };
         if answer.status == 500 {
             let why = format!("status 500 for {method} {path}: {}", answer.body);

@@ -1,7 +1,7 @@
 //! The nodes of a campaign, what they share, and what is done to them.
 
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -11,10 +11,10 @@ use belljar_test_model::{Scripted, ScriptedModel};
 
 use super::clock::{Clock, Set};
 use super::random::Random;
-use super::{Fault, Plan, database_proxy};
+use super::{Fault, Plan, clients, database_proxy};
 use crate::postgres::{self, Server};
 use crate::run::code;
-use crate::support::{BELLJAR, Scratch, bare, eventually};
+use crate::support::{Scratch, bare, eventually};
 use crate::weed;
 use crate::weed::proxy::Network as Wire;
 
@@ -32,8 +32,8 @@ fn now() -> i64 {
 }
 
 /// Counts up, cell by cell.
-fn model() -> ScriptedModel {
-    ScriptedModel::react(|request| {
+fn model(thinks: Duration) -> ScriptedModel {
+    ScriptedModel::react(move |request| {
         let request = request.json();
         let messages = request["messages"].as_array().cloned().unwrap_or_default();
         let cells = messages.iter().filter(|message| {
@@ -48,7 +48,7 @@ fn model() -> ScriptedModel {
                 "step = {step}\nn = globals().get('n', 0) + 1\nprint('n', n)"
             ))
         };
-        reply.slow_first_byte(Duration::from_millis(100))
+        reply.slow_first_byte(thinks)
     })
     .unwrap()
 }
@@ -84,6 +84,7 @@ pub(super) struct Member {
 
 #[derive(Default)]
 struct Process {
+    program: &'static str,
     child: Option<Child>,
     /// It was ended on purpose, and is to stay so.
     is_down: bool,
@@ -99,7 +100,7 @@ impl Member {
     }
 
     fn start_in(&self, process: &mut Process) {
-        let mut command = self.scratch.prepare(BELLJAR);
+        let mut command = self.scratch.prepare(process.program);
         let log = |name: &str| {
             let path = self.scratch.path(name);
             File::options()
@@ -119,10 +120,56 @@ impl Member {
         if let Some(clock) = &self.clock {
             clock.give_to(&mut command, Set::Wall);
         }
-        *process = Process {
-            child: Some(command.spawn().unwrap()),
-            is_down: false,
-        };
+        process.child = Some(command.spawn().unwrap());
+        process.is_down = false;
+    }
+
+    /// A node listens before it serves.
+    fn until_it_serves(&self) {
+        self.until("the node serves", || {
+            clients::ask(self.listens, "", "GET", "/v1/me", &[], "").is_ok()
+        });
+    }
+
+    fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+        let begin = Instant::now();
+        while !is_so() {
+            let is_late = begin.elapsed() > Duration::from_mins(1);
+            assert!(!is_late, "{what}: {}", self.said());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Empties the node while it drives a run, stops it in order, and starts it as this program.
+    fn upgrade(&self, program: &'static str, server: &Server) {
+        let database = &server.address("cluster");
+        let address = format!("http://127.0.0.1:{}", self.peers.port);
+        // After its first cell.
+        let runs = format!(
+            "SELECT count(*) FROM belljar.runs r JOIN belljar.lives l USING (life) \
+             WHERE l.address = '{address}' AND r.state = 'driven' AND r.last_seq >= 6"
+        );
+        self.until("the node has a run", || server.sql("cluster", &runs) != "0");
+        let mut drain = self.scratch.prepare(lock(&self.process).program);
+        drain.args([
+            "cluster",
+            "drain",
+            &address,
+            "--wait",
+            "--database",
+            database,
+        ]);
+        let drained = drain.output().unwrap();
+        assert!(drained.status.success(), "{drained:?}");
+        let mut process = lock(&self.process);
+        let mut child = process.child.take().unwrap();
+        postgres::signal("-TERM", &child.id().to_string());
+        let status = child.wait().unwrap();
+        assert!(status.success(), "{status}: {}", self.said());
+        process.program = program;
+        self.start_in(&mut process);
+        drop(process);
+        self.until_it_serves();
     }
 
     fn kill(&self) {
@@ -163,9 +210,26 @@ impl Member {
         lock(&self.exits).clone()
     }
 
+    fn stderr(&self) -> String {
+        fs::read_to_string(self.scratch.path("stderr")).unwrap_or_default()
+    }
+
+    /// How often it lost its lease, or a run to it.
+    pub(super) fn lost_leases(&self) -> usize {
+        let of_lease = [
+            "the lease of this node has expired",
+            "joined the cluster again",
+        ];
+        let said = self.stderr();
+        let lines = said.lines();
+        lines
+            .filter(|line| of_lease.iter().any(|text| line.contains(text)))
+            .count()
+    }
+
     /// The last lines of what it said.
     pub(super) fn said(&self) -> String {
-        let said = fs::read_to_string(self.scratch.path("stderr")).unwrap_or_default();
+        let said = self.stderr();
         let skipped = said.lines().count().saturating_sub(30);
         said.lines().skip(skipped).collect::<Vec<_>>().join("\n")
     }
@@ -250,7 +314,7 @@ impl Cluster {
             .enable_all()
             .build()
             .unwrap();
-        let (server, model) = (Server::start(""), model());
+        let (server, model) = (Server::start(""), model(plan.thinks));
         server.sql("postgres", "CREATE DATABASE cluster");
         let store = Arc::new(runtime.block_on(weed::proxy::Proxy::start(weed::port())));
         let objects = weed::address(&weed::prefix(), store.port);
@@ -292,19 +356,14 @@ impl Cluster {
                 model: model.base_url(),
                 clock,
                 has_disk: plan.has_disks,
-                process: Mutex::default(),
+                process: Mutex::new(Process {
+                    program: plan.program,
+                    ..Process::default()
+                }),
                 exits: Mutex::default(),
             });
             member.start();
-            let begin = Instant::now();
-            while TcpStream::connect(listens).is_err() {
-                assert!(
-                    begin.elapsed() < Duration::from_mins(1),
-                    "{}",
-                    member.said()
-                );
-                std::thread::sleep(Duration::from_millis(100));
-            }
+            member.until_it_serves();
             members.push(member);
         }
         Self {
@@ -325,6 +384,22 @@ impl Cluster {
         };
         let said = eventually(outputs, |said| said.ends_with('\n'));
         said.trim_end().to_owned()
+    }
+
+    /// Each node becomes this program, one after the other.
+    pub(super) fn upgrade(&self, program: &'static str, pause: Duration) {
+        for member in &self.members {
+            member.upgrade(program, self.server.as_ref().unwrap());
+            std::thread::sleep(pause);
+        }
+    }
+
+    /// The versions of its tables: those of the journal, and those of the tenants.
+    pub(super) fn schemas(&self) -> [String; 2] {
+        ["schema_version", "tenants_version"].map(|table| {
+            let version = format!("SELECT version FROM belljar.{table}");
+            self.server.as_ref().unwrap().sql("cluster", &version)
+        })
     }
 
     /// A replica takes the place of the database, which is killed. It has all that was acknowledged.
