@@ -86,8 +86,9 @@ pub use event::{Entry, InvalidRunId, NewEvent, RunId, RunSummary, Timestamp};
 pub use journal::Journal;
 pub use objects::{FetchedObject, FileDigest, ObjectCredentials, Objects};
 pub use ownership::{
-    ClusterStatus, Import, ImportedState, Membership, MovedSession, Node, NodeLoad, NodeOffer,
-    NodeOptions, NodePlace, NodeStatus, OwnedRun, RunClaim, RunPlace, RunState, SessionPlace,
+    ClusterStatus, Eviction, Import, ImportedState, Membership, MovedSession, Node, NodeLoad,
+    NodeOffer, NodeOptions, NodePlace, NodeStatus, OwnedRun, RunClaim, RunPlace, RunState,
+    SessionPlace,
 };
 pub use postgres::{Database, DatabaseWrite, Migrations};
 pub use storage::{StorageFault, WriteTransaction};

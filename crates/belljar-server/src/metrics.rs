@@ -3,8 +3,9 @@
 //! Labels have a fixed number of values: none comes from a client. A tenant's name is no label, since their
 //! number has no bound; the use of tenants is exported for all together and for the one with the most.
 
+mod page;
+
 use std::collections::BTreeMap;
-use std::fmt::{Display, Write as _};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -15,13 +16,9 @@ use belljar_sandbox::{CommandEnd, HostMemory};
 
 use crate::lock::lock;
 use crate::problem::Code;
+use crate::runs::InCluster;
 use crate::service::Service;
-
-/// Upper ends of the buckets, in seconds: from a cell that does nothing to one that takes all of its time.
-const BUCKETS: [f64; 17] = [
-    0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
-    30.0, 60.0,
-];
+use page::{Histogram, Page};
 
 /// Unit of times in `/proc`: a hundredth of a second, on all CPU architectures that we run on.
 const TICKS: f64 = 100.0;
@@ -39,32 +36,25 @@ struct Counts {
     cells: BTreeMap<&'static str, u64>,
     commands: BTreeMap<&'static str, u64>,
     cell_durations: Histogram,
+    passed_on: BTreeMap<PassOn, u64>,
     /// Sessions of the service before this one: hibernated, and lost.
     taken_over: (u64, u64),
+}
+
+/// What became of a request for another node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PassOn {
+    Answered,
+    /// The node has nothing of it.
+    Unreached,
+    /// Nobody knows what the node has done.
+    BrokeOff,
 }
 
 #[derive(Debug, Default)]
 struct RouteCounts {
     by_class: BTreeMap<&'static str, u64>,
     durations: Histogram,
-}
-
-#[derive(Debug, Default)]
-struct Histogram {
-    buckets: [u64; BUCKETS.len()],
-    count: u64,
-    sum: Duration,
-}
-
-impl Histogram {
-    fn add(&mut self, duration: Duration) {
-        let seconds = duration.as_secs_f64();
-        if let Some(index) = BUCKETS.iter().position(|end| seconds <= *end) {
-            self.buckets[index] += 1;
-        }
-        self.count += 1;
-        self.sum += duration;
-    }
 }
 
 /// A request that was answered.
@@ -115,6 +105,10 @@ impl Metrics {
         *counts.commands.entry(end_name(end)).or_default() += 1;
     }
 
+    pub(crate) fn passed_on(&self, end: PassOn) {
+        *lock(&self.counts).passed_on.entry(end).or_default() += 1;
+    }
+
     /// Sessions of the service before this one.
     pub(crate) fn taken_over(&self, hibernated: u64, lost: u64) {
         lock(&self.counts).taken_over = (hibernated, lost);
@@ -160,6 +154,15 @@ impl Metrics {
             "Running and waiting cells.",
             cells,
         );
+        page.one(
+            "belljar_runs_active",
+            "gauge",
+            "Runs that this service drives.",
+            service.runs.active(),
+        );
+        if let Some(cluster) = service.runs.in_cluster() {
+            self.cluster(&mut page, &cluster);
+        }
         self.counted(&mut page);
         page.family(
             "belljar_permits_used",
@@ -195,6 +198,53 @@ impl Metrics {
         }
         process(&mut page);
         page.text
+    }
+
+    fn cluster(&self, page: &mut Page, cluster: &InCluster) {
+        page.one(
+            "belljar_cluster_nodes",
+            "gauge",
+            "Nodes that beat, as this one sees them, with itself.",
+            cluster.nodes,
+        );
+        page.one(
+            "belljar_cluster_fenced",
+            "gauge",
+            "1 while this node cannot reach the database, and may not act for its runs.",
+            u8::from(!cluster.may_act),
+        );
+        page.one(
+            "belljar_cluster_draining",
+            "gauge",
+            "1 while this node is drained.",
+            u8::from(cluster.is_draining),
+        );
+        page.one(
+            "belljar_cluster_rejoined_total",
+            "counter",
+            "How often others had declared this node dead, and it joined again.",
+            cluster.rejoined,
+        );
+        page.one(
+            "belljar_cluster_runs_taken_over_total",
+            "counter",
+            "Runs that this node continued for another one.",
+            cluster.taken_over,
+        );
+        page.family(
+            "belljar_cluster_requests_passed_on_total",
+            "counter",
+            "Requests passed on to other nodes, by what became of them.",
+        );
+        let counts = lock(&self.counts);
+        for (end, name) in [
+            (PassOn::Answered, "answered"),
+            (PassOn::Unreached, "unreached"),
+            (PassOn::BrokeOff, "broke_off"),
+        ] {
+            let count = counts.passed_on.get(&end).copied().unwrap_or_default();
+            page.sample(&[("end", name)], count);
+        }
     }
 
     /// What has been counted since the start.
@@ -383,52 +433,5 @@ fn class(status: StatusCode) -> &'static str {
         300..400 => "3xx",
         400..500 => "4xx",
         _ => "5xx",
-    }
-}
-
-/// What is written.
-#[derive(Default)]
-struct Page {
-    text: String,
-    /// Of the family that is being written.
-    name: &'static str,
-}
-
-impl Page {
-    fn family(&mut self, name: &'static str, kind: &str, help: &str) {
-        self.name = name;
-        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-    }
-
-    fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
-        self.line("", labels, value);
-    }
-
-    fn one(&mut self, name: &'static str, kind: &str, help: &str, value: impl Display) {
-        self.family(name, kind, help);
-        self.sample(&[], value);
-    }
-
-    fn histogram(&mut self, labels: &[(&str, &str)], histogram: &Histogram) {
-        let mut below = 0;
-        for (end, count) in BUCKETS.iter().zip(histogram.buckets) {
-            below += count;
-            let end = end.to_string();
-            self.line("_bucket", &[labels, &[("le", &end)]].concat(), below);
-        }
-        let all = [labels, &[("le", "+Inf")]].concat();
-        self.line("_bucket", &all, histogram.count);
-        self.line("_sum", labels, histogram.sum.as_secs_f64());
-        self.line("_count", labels, histogram.count);
-    }
-
-    fn line(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
-        let _ = write!(self.text, "{}{suffix}", self.name);
-        for (index, (label, value)) in labels.iter().enumerate() {
-            let before = if index == 0 { '{' } else { ',' };
-            let _ = write!(self.text, "{before}{label}=\"{value}\"");
-        }
-        let after = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.text, "{after} {value}");
     }
 }

@@ -16,6 +16,7 @@ use tracing::Instrument as _;
 use crate::admission::Permit;
 use crate::hop::{mark, remove_hop_by_hop, upgrade, upgrades, url_at};
 use crate::lock::lock;
+use crate::metrics::PassOn;
 use crate::problem::{Code, Problem};
 use crate::service::Service;
 use crate::tenants::TenantName;
@@ -125,7 +126,10 @@ pub(crate) async fn try_to_pass_on(
     };
     let answered = tokio::select! {
         answered = answered => answered,
-        () = gone => return Err(broke_off(&node.name)),
+        () = gone => {
+            service.metrics.passed_on(PassOn::BrokeOff);
+            return Err(broke_off(&node.name));
+        }
         () = service.over.cancelled() => return Err(Problem::draining()),
     };
     let response = match answered {
@@ -134,6 +138,11 @@ pub(crate) async fn try_to_pass_on(
             if !is_of_sender(&error) {
                 service.runs.note_unreached(node);
             }
+            service.metrics.passed_on(if error.is_connect() {
+                PassOn::Unreached
+            } else {
+                PassOn::BrokeOff
+            });
             if !error.is_connect() {
                 return Err(broke_off(&node.name));
             }
@@ -144,6 +153,7 @@ pub(crate) async fn try_to_pass_on(
                 .ok_or_else(|| unreached(node));
         }
     };
+    service.metrics.passed_on(PassOn::Answered);
     let status = response.status();
     let mut headers = response.headers().clone();
     remove_hop_by_hop(&mut headers);

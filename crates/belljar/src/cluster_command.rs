@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::bail;
-use belljar_journal::{ClusterStatus, NodeStatus};
+use belljar_journal::{ClusterStatus, Eviction, NodeStatus};
 use clap::Subcommand;
 
 use crate::serve_command::open_objects;
@@ -33,6 +33,14 @@ pub(crate) enum ClusterCommand {
         #[arg(long)]
         wait: bool,
     },
+    /// Remove a lost node: others take its runs and sessions
+    Evict {
+        /// Id of the node, as `belljar cluster status` prints it
+        node: String,
+        /// PostgreSQL database of the cluster
+        #[arg(long, value_name = "ADDRESS")]
+        database: String,
+    },
     /// Copy the data of a stopped single node into the cluster
     Import {
         /// Data directory of the node
@@ -55,6 +63,7 @@ pub(crate) async fn run(command: ClusterCommand) -> anyhow::Result<ExitCode> {
             database,
             wait,
         } => drain(&node, &database, wait).await?,
+        ClusterCommand::Evict { node, database } => evict(&node, &database).await?,
         ClusterCommand::Import {
             data,
             database,
@@ -124,6 +133,23 @@ async fn import(data: &Path, database: &str, objects: &str) -> anyhow::Result<()
             "[warning: {} objects that events name were missing or damaged before]",
             imported.missing
         ));
+    }
+    Ok(())
+}
+
+async fn evict(node: &str, database: &str) -> anyhow::Result<()> {
+    match ClusterStatus::evict(database, node).await? {
+        Eviction::Done { runs, sessions } => show::note(&format!(
+            "[node {node} is removed; for other nodes: runs {runs}, sessions that had moved to it {sessions}; its own sessions are \
+             lost unless it returns]"
+        )),
+        Eviction::Beating => bail!(
+            "node `{node}` beats\nhint: stop it, or empty it with `belljar cluster drain {node}`"
+        ),
+        Eviction::Unknown => bail!(
+            "the cluster knows no node with the id `{}`\nhint: list nodes with `belljar cluster status`",
+            node.escape_debug()
+        ),
     }
     Ok(())
 }

@@ -133,6 +133,12 @@ impl Watch {
         self.is_beating(life, now) && !self.unreached.contains_key(&life)
     }
 
+    /// How many lives have beaten not long ago.
+    pub fn beating(&self, now: Instant) -> usize {
+        let lives = self.seen.keys();
+        lives.filter(|life| self.is_beating(**life, now)).count()
+    }
+
     fn is_beating(&self, life: i64, now: Instant) -> bool {
         let since = self.seen.get(&life).map(|seen| seen.since);
         since.is_some_and(|since| now.saturating_duration_since(since) < self.lease / 2)

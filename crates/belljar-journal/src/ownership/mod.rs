@@ -35,7 +35,7 @@ pub use offers::NodeOffer;
 pub use run::{OwnedRun, RunState};
 pub use sessions::{MovedSession, SessionPlace};
 pub use single::{NodePlace, RunClaim, RunPlace};
-pub use status::{ClusterStatus, NodeStatus};
+pub use status::{ClusterStatus, Eviction, NodeStatus};
 
 /// The shortest lease: below it, an ordinary delay of the database would end lives.
 const SHORTEST: Duration = Duration::from_millis(200);

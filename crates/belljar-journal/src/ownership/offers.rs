@@ -40,6 +40,11 @@ impl Node {
         self.0.watch().note_unreached(life, Instant::now());
     }
 
+    /// How many other nodes have beaten not long ago, as far as this one has seen.
+    pub fn beating_others(&self) -> usize {
+        self.0.watch().beating(Instant::now())
+    }
+
     /// The other nodes that have reported, are not draining, have beaten not long ago, and can be connected to as far as
     /// this one knows.
     pub async fn offers(&self) -> Result<Vec<NodeOffer>, Error> {

@@ -25,10 +25,12 @@ const TAKE: &str = "UPDATE belljar.moved_sessions SET node = $2 \
         AND EXISTS (SELECT FROM belljar.lives WHERE life = $3 AND NOT dead) \
     RETURNING tenant, record, snapshot";
 
-/// One row: whether it has moved, whether it is free, whose it is, whether anybody knows that node, and its life.
+/// One row: whether it has moved, whether it is free, whose it is, whether anybody knows that node, and its life. A node
+/// is known for a day after its end, unless it was evicted.
 const FIND: &str = "SELECT moved.id IS NOT NULL, moved.id IS NOT NULL AND moved.node IS NULL, \
         coalesce(moved.node, $2), \
-        EXISTS (SELECT FROM belljar.lives l WHERE l.node = coalesce(moved.node, $2)), \
+        EXISTS (SELECT FROM belljar.lives l WHERE l.node = coalesce(moved.node, $2) \
+            AND (NOT dead OR died > now() - interval '1 day')), \
         life.life, life.node, life.address \
     FROM (SELECT 1) one LEFT JOIN belljar.moved_sessions moved ON moved.id = $1 \
     LEFT JOIN LATERAL (SELECT l.life, l.node, l.address FROM belljar.lives l \

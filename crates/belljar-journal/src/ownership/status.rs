@@ -26,6 +26,14 @@ const FREE_SESSIONS: &str = "SELECT count(*) FROM belljar.moved_sessions WHERE n
 const DRAIN: &str = "UPDATE belljar.lives SET draining = true WHERE NOT dead AND (node = $1 OR address = $1) \
     RETURNING node";
 
+/// Its lives are over, and forgotten as those that ended long ago. Its runs are claimed as those of any dead life, and the
+/// sessions that it had taken over are free: those that it had not woken are as they were.
+const EVICT: &str = "WITH ended AS ( \
+        UPDATE belljar.lives SET dead = true, died = 'epoch', sessions = 0 WHERE node = $1 RETURNING life), \
+    freed AS (UPDATE belljar.moved_sessions SET node = NULL WHERE node = $1 RETURNING id) \
+    SELECT (SELECT count(*) FROM ended), (SELECT count(*) FROM freed), (SELECT count(*) FROM belljar.runs r \
+        WHERE r.state = 'driven' AND r.life IN (SELECT life FROM ended))";
+
 const RUNS: &str = "SELECT count(*) FILTER (WHERE r.state = 'ready'), \
         count(*) FILTER (WHERE r.state = 'waits'), count(*) FILTER (WHERE r.state = 'stuck'), \
         count(*) FILTER (WHERE l.dead) \
@@ -53,6 +61,22 @@ impl NodeStatus {
     pub fn is_drained(&self) -> bool {
         self.is_draining && self.runs == 0 && self.sessions == Some(0)
     }
+}
+
+/// What became of a node that was to be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eviction {
+    /// The cluster knows no node of this name.
+    Unknown,
+    /// Nothing: it beats.
+    Beating,
+    /// It is removed.
+    Done {
+        /// How many runs it drove. Other nodes continue them.
+        runs: u64,
+        /// How many sessions it had taken over. Other nodes can take them.
+        sessions: u64,
+    },
 }
 
 /// The nodes of a cluster, and how many runs no node drives.
@@ -91,6 +115,32 @@ impl ClusterStatus {
         });
         drained.map_err(|error| fault(&connections, error))
     }
+
+    /// Removes a node that will not return, by its name. Watches it for a second: one that beats stays. If it does return,
+    /// it joins as a new one.
+    pub async fn evict(database: &str, node: &str) -> Result<Eviction, Error> {
+        let connections = Connections::open(database, 1)?;
+        let evicted = evict(&connections, node).await;
+        evicted.map_err(|error| fault(&connections, error))
+    }
+}
+
+async fn evict(connections: &Connections, node: &str) -> sqlx::Result<Eviction> {
+    let status = watch(connections).await?;
+    let is_beating = |status: &NodeStatus| status.place.name == node && status.is_beating;
+    if status.nodes.iter().any(is_beating) {
+        return Ok(Eviction::Beating);
+    }
+    let rows = rows(connections, sqlx::query(EVICT).bind(node)).await?;
+    let row = rows.first().ok_or(sqlx::Error::RowNotFound)?;
+    let count = |column: usize| row.try_get(column).map(unsigned);
+    let (lives, sessions) = (count(0)?, count(1)?);
+    Ok(if lives + sessions == 0 {
+        Eviction::Unknown
+    } else {
+        let runs = count(2)?;
+        Eviction::Done { runs, sessions }
+    })
 }
 
 pub(super) async fn rows(

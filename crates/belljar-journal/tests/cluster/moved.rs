@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use belljar_journal::{
-    ClusterStatus, Membership, MovedSession, NewEvent, Node, NodeLoad, NodeOptions, RunState,
-    SessionPlace, Timestamp,
+    ClusterStatus, Eviction, Membership, MovedSession, NewEvent, Node, NodeLoad, NodeOptions,
+    RunState, SessionPlace, Timestamp,
 };
 
 use crate::ownership::{declare_dead, until};
@@ -167,4 +167,46 @@ async fn a_drained_node_gets_nothing() {
     until("a beat", async || state().await == (true, true, Some(0))).await;
     let mut claimed = two.node().claim(9).await.unwrap();
     claimed.remove(0).give_up(RunState::Ready).await.unwrap();
+}
+
+/// A node that will not return is removed, unless it beats: others have its runs, and the sessions that it had taken over.
+#[tokio::test]
+async fn a_lost_node_is_evicted() {
+    let database = database();
+    let (one, two) = (join(&database, "one").await, join(&database, "two").await);
+    let evict = async |name: &str| ClusterStatus::evict(&database, name).await.unwrap();
+    assert_eq!(evict("nobody").await, Eviction::Unknown);
+    let given = session("one-1", "snapshot");
+    assert!(one.node().give_session(&given).await.unwrap());
+    two.node().take_session("one-1").await.unwrap().unwrap();
+    let event = NewEvent::new("test", 1, Timestamp(0), &"body").unwrap();
+    let run = "a".parse().unwrap();
+    one.node().submit(&run, "t", &[event]).await.unwrap();
+    let held = two.node().claim(9).await.unwrap();
+    two.node().report(with_sessions(3));
+    assert_eq!(evict("two").await, Eviction::Beating);
+    assert!(two.node().may_act());
+
+    // It is gone without a word.
+    declare_dead(&database, &two.node()).await;
+    let one = one.node();
+    let place = one.find_session("two-1", "two").await.unwrap();
+    assert_eq!(place, SessionPlace::Lost("two".to_owned()));
+    assert_eq!(names_of_others(&one).await, ["two"]);
+    let (runs, sessions) = (1, 1);
+    assert_eq!(evict("two").await, Eviction::Done { runs, sessions });
+    assert_eq!(
+        one.find_session("two-1", "two").await.unwrap(),
+        SessionPlace::Unknown
+    );
+    assert!(names_of_others(&one).await.is_empty());
+    assert_eq!(one.take_session("one-1").await.unwrap(), Some(given));
+    let mut claimed = one.claim(9).await.unwrap();
+    claimed.remove(0).give_up(RunState::Ended).await.unwrap();
+    drop(held);
+
+    // It does return, with what it had.
+    let two = two.join_again().await.unwrap();
+    let place = one.find_session("two-1", "two").await.unwrap();
+    assert!(matches!(&place, SessionPlace::Home(place) if place.life == two.life()));
 }

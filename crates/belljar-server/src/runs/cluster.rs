@@ -9,6 +9,7 @@ use belljar_journal::{
     Membership, Node, NodeLoad, NodeOffer, NodePlace, OwnedRun, RunId, RunState,
 };
 
+use super::counts::InCluster;
 use super::drive::LetGo;
 use super::go_on::AGAIN;
 use super::reach::Model;
@@ -31,6 +32,18 @@ const ANNOUNCE: Duration = Duration::from_secs(2);
 const EACH_DAY: Duration = Duration::from_hours(24);
 
 impl Runs {
+    /// This node in its cluster, if it is in one.
+    pub(crate) fn in_cluster(&self) -> Option<InCluster> {
+        let node = self.node()?;
+        Some(InCluster {
+            nodes: 1 + node.beating_others(),
+            may_act: node.may_act(),
+            is_draining: node.is_draining(),
+            taken_over: self.counts.taken_over(),
+            rejoined: self.counts.rejoined(),
+        })
+    }
+
     /// Claims runs of dead nodes, and those that are ready, and drives them: over all lives of this node.
     pub(super) async fn claim_all(self: &Arc<Self>, membership: &Membership) {
         let mut was_refused = false;
@@ -39,7 +52,10 @@ impl Runs {
                 // Others drive its runs, or will.
                 std::mem::take(&mut *lock(&self.life)).cancel();
                 match membership.join_again().await {
-                    Ok(node) => tracing::warn!(life = node.life(), "joined the cluster again"),
+                    Ok(node) => {
+                        self.counts.note_rejoined();
+                        tracing::warn!(life = node.life(), "joined the cluster again");
+                    }
                     Err(error) => tracing::error!(%error, "cannot join the cluster again"),
                 }
             }
@@ -78,7 +94,10 @@ impl Runs {
         let id = owned.id().clone();
         let epoch = owned.epoch();
         match self.drive_owned(owned).await {
-            Ok(None) => tracing::info!(run = %id, epoch, "run taken over"),
+            Ok(None) => {
+                self.counts.note_taken_over();
+                tracing::info!(run = %id, epoch, "run taken over");
+            }
             Ok(Some((owned, state))) => {
                 if let Err(error) = owned.give_up(state).await {
                     // The next claim has it again.
@@ -179,6 +198,11 @@ impl Runs {
     /// Gives up all runs, each after the calls that it is at.
     pub(crate) fn drain(&self) {
         self.drained.cancel();
+    }
+
+    /// How many runs this node drives.
+    pub(crate) fn active(&self) -> usize {
+        lock(&self.driven).len()
     }
 
     /// Whether this service drives a run, for a text that may be no id.

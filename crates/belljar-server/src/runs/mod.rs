@@ -6,6 +6,7 @@
 
 mod begin;
 mod cluster;
+mod counts;
 mod delete;
 mod drive;
 mod go_on;
@@ -32,6 +33,8 @@ use crate::options::{OfferedModel, RunsOptions, ServerOptions};
 use crate::problem::{Code, Problem};
 use crate::tenants::TenantName;
 pub use cluster::CLAIM;
+use counts::ClusterCounts;
+pub(crate) use counts::InCluster;
 use drive::Driven;
 pub(crate) use drive::{Hearing, count};
 pub use go_on::AGAIN;
@@ -55,6 +58,7 @@ pub(crate) struct Runs {
     objects: Option<Objects>,
     /// There in a cluster.
     membership: Option<Membership>,
+    counts: ClusterCounts,
     admission: Arc<Admission>,
     known: tokio::sync::Mutex<HashMap<TenantName, RunsDirectory>>,
     readers: Mutex<HashMap<TenantName, Arc<Semaphore>>>,
@@ -110,6 +114,7 @@ impl Runs {
             options: options.runs.clone(),
             objects: options.objects.clone(),
             membership,
+            counts: ClusterCounts::default(),
             admission: Arc::clone(admission),
             known: tokio::sync::Mutex::default(),
             readers: Mutex::default(),

@@ -190,17 +190,17 @@ impl Tenants {
         tenant: &TenantName,
         key: &str,
     ) -> Result<Option<(String, Vec<u8>)>, TenantsError> {
-        let values = [
-            Value::Text(tenant.as_str()),
-            Value::Text(key),
-            Value::Number(now() - KEPT),
-        ];
-        let rows = self.store.fetch(RUN_OF_KEY, &values).await;
-        let found = rows.and_then(|rows| {
+        let found = async {
+            let values = [
+                Value::Text(tenant.as_str()),
+                Value::Text(key),
+                Value::Number(self.store.now().await? - KEPT),
+            ];
+            let rows = self.store.fetch(RUN_OF_KEY, &values).await?;
             let read = |row: &Row| Ok((row.get(0)?, row.get(1)?));
             rows.first().map(read).transpose()
-        });
-        found.map_err(|error| self.fault(error))
+        };
+        found.await.map_err(|error| self.fault(error))
     }
 
     /// Says which run a request with this key is about to begin. False if another node has just said so.
@@ -212,16 +212,17 @@ impl Tenants {
         run: &str,
     ) -> Result<bool, TenantsError> {
         let done = async {
+            let now = self.store.now().await?;
             let mut transaction = self.store.write("tenants.keep_run_key").await?;
             let forget = "DELETE FROM run_keys WHERE at <= $1";
-            let old = Value::Number(now() - KEPT);
+            let old = Value::Number(now - KEPT);
             transaction.execute(forget, &[old]).await?;
             let values = [
                 Value::Text(tenant.as_str()),
                 Value::Text(key),
                 Value::Bytes(hash),
                 Value::Text(run),
-                Value::Number(now()),
+                Value::Number(now),
             ];
             let kept = transaction.execute(KEEP_RUN_OF_KEY, &values).await?;
             transaction.commit().await?;

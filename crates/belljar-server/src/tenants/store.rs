@@ -132,6 +132,18 @@ impl Store {
         matches!(self, Self::Postgres(_))
     }
 
+    /// Seconds since 1970 by the one clock of all that write here: nodes may have clocks that are days apart.
+    pub(super) async fn now(&self) -> sqlx::Result<i64> {
+        match self {
+            Self::Sqlite { .. } => Ok(super::now()),
+            Self::Postgres(_) => {
+                let now = "SELECT extract(epoch FROM now())::bigint";
+                let rows = self.fetch(now, &[]).await?;
+                rows.first().ok_or(sqlx::Error::RowNotFound)?.get(0)
+            }
+        }
+    }
+
     /// The rows that a statement returns, which changes nothing.
     pub(super) async fn fetch(
         &self,

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Ask as _, world};
+use crate::nodes::{Cluster, node_id};
+use crate::postgres;
+use crate::support::{Ask as _, soon, world};
 
 const DASHBOARD: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -261,7 +263,8 @@ async fn clients_can_not_make_the_scrape_grow() {
 /// Every name in the dashboard is one of the scrape, and every label one that it has.
 #[tokio::test]
 async fn the_dashboard_shows_what_there_is() {
-    let world = world().await;
+    // A node of a cluster has more of it.
+    let world = Cluster::new(postgres::database(), []).node().await;
     let client = world.client("a").await;
     let session = client.session().await;
     client.run(&session, "1").await;
@@ -304,4 +307,36 @@ async fn the_dashboard_shows_what_there_is() {
     }
     let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64()).collect();
     assert_eq!(ids.len(), panels.len());
+}
+
+/// Each node of a cluster counts its nodes, what it passes on, and what it continues for others.
+#[tokio::test]
+async fn a_node_counts_what_it_does_for_the_cluster() {
+    let cluster = Cluster::new(postgres::database(), []);
+    let (one, two, here, other) = cluster.two().await;
+    let session = here.session().await;
+    other.printed(&session, "x = 1").await;
+    let has = async |series: &str, expected: f64| {
+        let found = read(&two.metrics().await).value(series);
+        (found - expected).abs() < 0.001
+    };
+    let passed_on = "belljar_cluster_requests_passed_on_total";
+    assert!(has(&format!("{passed_on}{{end=\"answered\"}}"), 1.0).await);
+    assert!(has(&format!("{passed_on}{{end=\"unreached\"}}"), 0.0).await);
+    assert!(has("belljar_cluster_fenced", 0.0).await);
+    assert!(has("belljar_cluster_draining", 0.0).await);
+    soon(async || has("belljar_cluster_nodes", 2.0).await).await;
+    // Nobody listens there.
+    drop(cluster.silence(&one).await);
+    other.get(&session).problem(503, "node_lost").await;
+    assert!(has(&format!("{passed_on}{{end=\"unreached\"}}"), 1.0).await);
+    let declare = format!(
+        "UPDATE belljar.lives SET dead = true, died = now() WHERE node = '{}'",
+        node_id(&two)
+    );
+    cluster.sql(&declare).await;
+    soon(async || has("belljar_cluster_rejoined_total", 1.0).await).await;
+    one.ends().await;
+    soon(async || has("belljar_cluster_nodes", 1.0).await).await;
+    two.ends().await;
 }

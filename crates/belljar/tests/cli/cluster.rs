@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use belljar_test_model::Scripted;
 use serde_json::Value;
 
+use crate::clock::{Clock, Set};
 use crate::nodes::{Cluster, RunningNode, events};
 use crate::postgres;
 use crate::run::code;
-use crate::serve::{ask_with, body, text_of};
+use crate::serve::{ask_with, ask_with_header, body, text_of};
 use crate::support::{Scratch, eventually};
 
 /// S1, L1, J3: what a third node streams has no gap and no repetition, and the run ends on another node than it began.
@@ -134,6 +135,94 @@ fn a_node_is_drained_stopped_and_started_again() {
     assert_eq!(run(&first, "x += 1\nprint(x)"), "44\n");
     first.stop();
     second.stop();
+}
+
+/// C2: the same request begins one run, also where the clock of a node is days ahead: keys of requests are kept by the clock
+/// of the database.
+#[test]
+fn the_same_request_begins_one_run_whatever_clocks_say() {
+    let cluster = Cluster::new([]);
+    let mut first = cluster.node();
+    let key = first.key();
+    let files = Scratch::new();
+    let clock = Clock::new(files.path("clock"));
+    clock.set("+3d");
+    let ahead = cluster.node_with(Scratch::new(), |command| {
+        clock.give_to(command, Set::Wall);
+    });
+    let begin = |node: &RunningNode, name: &str| {
+        let (header, task) = (
+            format!("Idempotency-Key: {name}\r\n"),
+            format!(r#"{{"task": "{name}"}}"#),
+        );
+        let made = ask_with_header(&node.address, &key, "POST", "/v1/runs", &header, &task);
+        assert!(made.starts_with("HTTP/1.1 202 "), "{made}");
+        text_of(body(&made), "id")
+    };
+    let one = begin(&first, "one");
+    let two = begin(&ahead, "two");
+    assert_eq!(begin(&ahead, "one"), one);
+    assert_eq!(begin(&first, "two"), two);
+    ahead.stop();
+    first.stop();
+}
+
+/// A node that is lost for good is removed. What it had taken over continues elsewhere, and nobody asks for it any more.
+#[test]
+fn waits_a_lost_node_is_evicted() {
+    let cluster = Cluster::new([]);
+    let mut first = cluster.node();
+    let key = first.key();
+    let run = |node: &RunningNode, session: &str, code: &str| {
+        let cell = serde_json::json!({"code": code}).to_string();
+        let cells = format!("{session}/cells");
+        let answer = ask_with(&node.address, &key, "POST", &cells, &cell);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let outcome: Value = serde_json::from_str(body(&answer)).unwrap();
+        outcome["stdout"]["text"].as_str().unwrap().to_owned()
+    };
+    let start = |node: &RunningNode| {
+        let made = ask_with(&node.address, &key, "POST", "/v1/sessions", "{}");
+        format!("/v1/sessions/{}", text_of(body(&made), "id"))
+    };
+    let second = cluster.node();
+    let (moved, own) = (start(&first), start(&second));
+    run(&first, &moved, "x = 6 * 7");
+    first.stop();
+    // The other node takes it, and leaves it asleep.
+    let begin = Instant::now();
+    while !second.get(&key, &moved).contains(r#""state":"hibernated""#) {
+        assert!(begin.elapsed() < Duration::from_mins(1));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let third = cluster.node();
+    let id = own.rsplit('/').next().unwrap();
+    let (name, _) = id.split_once('-').unwrap();
+    let scratch = Scratch::new();
+    let evict =
+        |node: &str| scratch.belljar(&["cluster", "evict", node, "--database", &cluster.database]);
+    evict("nobody").exits_with(2).says(
+        "the cluster knows no node with the id `nobody`\nhint: list nodes with `belljar cluster status`",
+    );
+    evict(name).exits_with(2).says(&format!(
+        "node `{name}` beats\nhint: stop it, or empty it with `belljar cluster drain {name}`"
+    ));
+    second.crash();
+    let begin = Instant::now();
+    while !third.get(&key, &moved).contains(r#""code":"node_lost""#) {
+        assert!(begin.elapsed() < Duration::from_mins(1));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    evict(name).exits_with(0).says(&format!(
+        "[node {name} is removed; for other nodes: runs 0, sessions that had moved to it 1; its own sessions are lost unless it \
+         returns]"
+    ));
+    assert_eq!(run(&third, &moved, "print(x)"), "42\n");
+    let shown = third.get(&key, &own);
+    assert!(shown.contains(r#""code":"session_not_found""#), "{shown}");
+    let listed = third.get(&key, "/v1/sessions");
+    assert!(!listed.contains("unanswered"), "{listed}");
+    third.stop();
 }
 
 /// A run keeps its variables and the files of its workspace, and an ended one its artifacts, when their node is killed.

@@ -4,8 +4,6 @@
 
 mod checker;
 mod clients;
-#[path = "../../../belljar-sandbox/tests/support/clock.rs"]
-mod clock;
 mod cluster;
 #[path = "../../../belljar-journal/tests/cluster/proxy.rs"]
 mod database_proxy;

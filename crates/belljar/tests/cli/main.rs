@@ -13,6 +13,8 @@ mod acp;
 mod approvals;
 mod backup;
 mod branches;
+#[path = "../../../belljar-sandbox/tests/support/clock.rs"]
+mod clock;
 mod cluster;
 mod config;
 mod crash;

@@ -91,12 +91,22 @@ impl Cluster {
 
     /// Starts a node with what an earlier start of it has left.
     pub(crate) fn node_in(&self, scratch: Scratch) -> RunningNode {
+        self.node_with(scratch, |_| {})
+    }
+
+    /// Starts a node whose command is changed.
+    pub(crate) fn node_with(
+        &self,
+        scratch: Scratch,
+        change: impl FnOnce(&mut Command),
+    ) -> RunningNode {
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = free.local_addr().unwrap().to_string();
         drop(free);
         let mut command = self.command(&scratch);
         command.args(["--listen", &address, "--database", &self.database]);
         command.args(["--objects", &self.objects]);
+        change(&mut command);
         let (child, stderr, address) = start(command);
         RunningNode {
             child: KilledChild(Some(child)),

@@ -53,10 +53,22 @@ fn ask(address: &str, key: &str, method: &str, path: &str) -> String {
 }
 
 pub(crate) fn ask_with(address: &str, key: &str, method: &str, path: &str, body: &str) -> String {
+    ask_with_header(address, key, method, path, "", body)
+}
+
+/// The same with one more header: a whole line.
+pub(crate) fn ask_with_header(
+    address: &str,
+    key: &str,
+    method: &str,
+    path: &str,
+    header: &str,
+    body: &str,
+) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let request = format!(
         "{method} {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {key}\r\n\
-         Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+         Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n{header}\r\n{body}",
         body.len()
     );
     stream.write_all(request.as_bytes()).unwrap();

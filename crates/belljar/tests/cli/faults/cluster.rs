@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use belljar_test_model::{Scripted, ScriptedModel};
 
-use super::clock::{Clock, Set};
 use super::random::Random;
 use super::{Fault, Plan, clients, database_proxy};
+use crate::clock::{Clock, Set};
 use crate::postgres::{self, Server};
 use crate::run::code;
 use crate::support::{Scratch, bare, eventually};
