@@ -295,7 +295,12 @@ export function notebookCases({ open, download, shot, fromTop, accessible, hover
       await below(page, 'Cell 2', 'a long line').waitFor();
       await rewrite(page, 'Cell 1', 'first = 2');
       await shows(page, ['Cell 3', 'Cell 2']);
+      const panels = () => page.locator('aside details').evaluateAll((all) => all.map((one) => one.open));
+      await page.locator('aside summary', { hasText: 'Variables' }).click();
+      assert.deepEqual(await panels(), [true, false, false, false]);
       await page.getByRole('button', { name: '中文' }).click();
+      await page.locator('aside summary', { hasText: '变量' }).waitFor();
+      assert.deepEqual(await panels(), [true, false, false, false], 'the language has closed a panel');
       await page.getByText('first 由未按顺序运行的单元 3 更改：输出可能已过时。').waitFor();
       await cell(page, '单元 2').locator('summary', { hasText: '更多' }).click();
       await cell(page, '单元 2').getByRole('button', { name: '运行此单元及以下全部' }).waitFor();

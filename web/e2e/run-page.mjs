@@ -63,6 +63,19 @@ export function runPageCases({ open, ask, shot, answered, accessible }) {
       await shot(page, 'reproduced');
       return page;
     },
+    async 'run page: the digits of an answer are not its number'() {
+      const page = await open();
+      await ask(page, 'How many million rows are there?');
+      // Printed is 48, the answer says 48 million.
+      await page.getByText('Unverified', { exact: true }).first().waitFor();
+      await page.getByText('No output shows 48.').waitFor();
+      await page
+        .locator('[data-answer] .nowhere', { hasText: '48' })
+        .getByText('No evidence in any output: check it yourself')
+        .waitFor({ state: 'attached' });
+      assert.equal(await page.getByRole('button', { name: /^48/ }).count(), 0, 'it leads to a line');
+      return page;
+    },
     async 'run page: edited code shows what it can do, and not what the old code could'() {
       const page = await open();
       await ask(page, 'Please remove a file.', { approvals: 'always' });

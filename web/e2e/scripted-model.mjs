@@ -58,6 +58,8 @@ const SCRIPTS = {
   ],
   double: [fence('The variable is still there.', "print('double', 2 * product)"), 'FINAL: The double is 84.'],
   thrice: [fence('Another way from the same state.', "print('thrice', 3 * product)"), 'FINAL: Thrice it is 126.'],
+  // The digits of an answer are not its number.
+  million: [fence('A count.', "rows = [1] * 48\nprint('rows', len(rows))"), 'FINAL: There are 48 million rows.'],
   slow: [
     fence(
       'This takes a while.',
@@ -73,6 +75,12 @@ const SCRIPTS = {
     ),
     'FINAL: Printed 150 lines.',
   ],
+  // It never ends, and no step is the one before.
+  Watch: (turn) =>
+    fence(
+      `Part ${turn}.`,
+      `import time, pandas as pd\nfor number in range(400):\n    print(${turn}, number, 'a line of output that says nothing', flush=True)\n    time.sleep(0.05)\npd.DataFrame({'n': range(${turn}, ${turn} + 50)})`,
+    ),
   remove: [fence('I clean up.', "import os\nos.remove('sales.csv')"), 'FINAL: It is gone.'],
   crash: [
     fence('I keep a value.', 'kept = 4217\nprint(kept)'),
@@ -129,7 +137,7 @@ const textOf = (content) =>
 /** `outside` is the address of whoever stands for the world that hostile output wants to reach. */
 export function startModel({ port = 0, delay = 15, outside = 'http://127.0.0.1:9' } = {}) {
   // What was said long ago is not in the conversation any more.
-  let tricksSaid = 0;
+  let [tricksSaid, said] = [0, 0];
   const server = createServer((request, response) => {
     let body = '';
     request.on('data', (part) => (body += part));
@@ -145,7 +153,8 @@ export function startModel({ port = 0, delay = 15, outside = 'http://127.0.0.1:9
       const own = messages.slice(task + 1).filter((message) => message.role === 'assistant').length;
       const turns = word === 'tricks' ? tricksSaid++ : own;
       const script = SCRIPTS[word] ?? OTHER;
-      answer(response, (script[turns] ?? script.at(-1)).replaceAll('OUTSIDE', outside), stream, delay);
+      const text = typeof script === 'function' ? script(said++) : (script[turns] ?? script.at(-1));
+      answer(response, text.replaceAll('OUTSIDE', outside), stream, delay);
     });
   });
   return new Promise((resolve) => {

@@ -13,11 +13,12 @@ const DOMAIN = 'belljar.test';
 
 /**
  * `model` is the address of the provider; without one it is the demonstration, which needs no key. With `domain`, the
- * service has TLS and that name, with ports of sessions below it. `options` are further ones of `belljar serve`.
+ * service has TLS and that name, with ports of sessions below it. `options` are further ones of `belljar serve`; `steps` are
+ * the most that a run may have.
  */
-export async function startService({ model, domain = false, options = [] } = {}) {
+export async function startService({ model, domain = false, options = [], steps = 60 } = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'belljar-interface-'));
-  writeFileSync(join(directory, 'config.toml'), '[budget]\nsteps = 60\n');
+  writeFileSync(join(directory, 'config.toml'), `[budget]\nsteps = ${steps}\n`);
   const env = { ...process.env, BELLJAR_CONFIG: join(directory, 'config.toml') };
   if (model) env.BELLJAR_BASE_URL = model;
   const data = ['--data', join(directory, 'service')];

@@ -312,8 +312,17 @@ export class LiveSession {
         if (cell.question?.number === told.call.number) this.#change(key, { question: null });
         break;
       case 'outcome':
-        this.#change(key, { state: 'done', outcome: told, question: null });
+        this.#change(key, { state: 'done', outcome: told, live: emptyLive(), question: null });
+        this.#forget();
     }
+  }
+
+  /** Outcomes that nobody sees any more, since later executions have replaced them. */
+  #forget(): void {
+    const hidden = new Set(this.notebook.document.hidden);
+    this.cells = this.cells.map((cell) =>
+      cell.outcome && cell.cell !== null && hidden.has(cell.cell) ? { ...cell, outcome: null } : cell,
+    );
   }
 
   #cell(key: number): Execution | undefined {

@@ -1,6 +1,6 @@
 import { render, within } from '@testing-library/svelte';
 import { describe, expect, test, vi } from 'vitest';
-import { tick } from 'svelte';
+import { createRawSnippet, tick } from 'svelte';
 import AnswerCard from '../src/components/AnswerCard.svelte';
 import ApprovalCard from '../src/components/ApprovalCard.svelte';
 import FileList from '../src/components/FileList.svelte';
@@ -8,6 +8,7 @@ import Frame from '../src/components/Frame.svelte';
 import Markdown from '../src/components/Markdown.svelte';
 import Names from '../src/components/Names.svelte';
 import OutcomeView from '../src/components/OutcomeView.svelte';
+import RailPart from '../src/components/RailPart.svelte';
 import QuestionForm from '../src/components/QuestionForm.svelte';
 import TableView from '../src/components/TableView.svelte';
 import ToolView from '../src/components/ToolView.svelte';
@@ -353,6 +354,21 @@ describe('what a reader opens or closes stays so', () => {
     await rerender({ ...props, files: [file('b.txt', 'alone')] });
     const alone = container.querySelector('details');
     expect([alone?.textContent?.includes('alone'), alone?.open]).toEqual([true, true]);
+  });
+
+  test('when the words of a panel change, as with the language; at first it is open where there is room', async () => {
+    const children = createRawSnippet(() => ({ render: () => '<p>inside</p>' }));
+    for (const matches of [false, true]) {
+      vi.stubGlobal('matchMedia', () => ({ matches }));
+      const { container, rerender } = render(RailPart, { title: 'Files', children });
+      const details = container.querySelector('details');
+      if (!details) throw new Error('no details');
+      expect(details.open).toBe(matches);
+      details.open = !matches;
+      await rerender({ title: '文件', children });
+      expect([details.querySelector('h2')?.textContent, details.open]).toEqual(['文件', !matches]);
+    }
+    vi.unstubAllGlobals();
   });
 
   test('when more of a call arrives; a line that the reader is sent to opens it', async () => {

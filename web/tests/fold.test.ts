@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { StreamEvent } from '../src/api/stream';
-import { fold, withSteps } from '../src/run/fold';
+import { fold, withoutOutcomes, withSteps } from '../src/run/fold';
 import { emptyRun, type RunModel } from '../src/run/model';
 import { eventsOf, stepsOf } from './fixtures';
 
@@ -105,6 +105,15 @@ describe('what was given is not changed', () => {
   });
 });
 
+test('outcomes are given up and told again', () => {
+  const all = whole('region');
+  const less = withoutOutcomes(all, [1, 3]);
+  expect(less.steps.map((step) => step.calls.some((call) => call.outcome))).toEqual([false, true, false, false]);
+  expect(less.steps[1]).toBe(all.steps[1]);
+  expect(less.steps[0]?.calls[0]?.result).toBe(all.steps[0]?.calls[0]?.result);
+  expect(withSteps(less, stepsOf('region').steps)).toEqual(all);
+});
+
 describe('what is told between events', () => {
   test('is shown while it comes, and gone when the event is there', () => {
     fresh();
@@ -158,6 +167,9 @@ describe('what is told between events', () => {
     expect(live()?.displays).toEqual([]);
     run = fold(run, [out('stdout', 'x'.repeat(300_000)), out('stdout', 'more')]);
     expect(live()?.truncated).toBe(true);
+    // Not twice: the result has what the cell printed.
+    run = fold(run, [told({ kind: 'call_ended', step: 1, call: 0, result: { text: 'more', took_ms: 1 } })]);
+    expect(live()).toBeNull();
   });
 });
 

@@ -1,6 +1,6 @@
 // Folds events into the model of a run. It changes nothing that it was given: steps that no event touches stay the same
 // objects, so that the page draws again only what changed.
-import type { CellEvent, ReplyPart, RunEvent, StepView } from '../api/types';
+import type { CallResult, CellEvent, ReplyPart, RunEvent, StepView } from '../api/types';
 import type { StreamEvent } from '../api/stream';
 import {
   type Call,
@@ -49,6 +49,15 @@ export function withSteps(model: RunModel, views: StepView[]): RunModel {
   const folder = new Folder(model);
   for (const view of views) folder.understood(view);
   return folder.run;
+}
+
+/** The same without the outcomes of these steps; the service has them. */
+export function withoutOutcomes(model: RunModel, numbers: number[]): RunModel {
+  const gone = new Set(numbers);
+  const steps = model.steps.map((step) =>
+    gone.has(step.number) ? { ...step, calls: step.calls.map((call) => ({ ...call, outcome: null })) } : step,
+  );
+  return { ...model, steps };
 }
 
 /** Steps as the service says them, without the events of their run. */
@@ -102,8 +111,8 @@ class Folder {
         this.#phase(null, event.step, at, event.result.took_ms);
         run.spent.calls += 1;
         if (!call) break;
-        call.state = 'ended';
-        call.result = event.result;
+        // What it printed is in the result.
+        Object.assign(call, { state: 'ended', result: lean(event.result), live: null });
         if (event.result.cell?.manifest) run.manifest = event.result.cell.manifest;
         this.#plan(call);
         break;
@@ -388,6 +397,15 @@ class Folder {
     for (let at = 0; at < index; at += 1) step.calls[at] ??= newCall(at, '', {});
     return call;
   }
+}
+
+/** A result without what the page holds elsewhere: the names, and the output that its text begins with. */
+function lean(result: CallResult): CallResult {
+  const { text, cell } = result;
+  if (!cell) return result;
+  // A part of a text needs no memory of its own.
+  const output = text.startsWith(cell.output) ? text.slice(0, cell.output.length) : cell.output;
+  return { ...result, cell: { ...cell, output, manifest: [] } };
 }
 
 function newCall(index: number, tool: string, given: Record<string, unknown>): Call {

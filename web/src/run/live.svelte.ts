@@ -3,11 +3,13 @@ import { Problem } from '../api/client';
 import * as service from '../api/service';
 import { follow, type Connection, type StreamEvent } from '../api/stream';
 import type { RunView } from '../api/types';
-import { fold, withSteps } from './fold';
+import { fold, withoutOutcomes, withSteps } from './fold';
 import { emptyRun, type RunModel } from './model';
 
 // Few at a time: what arrives at once is drawn at once.
 const PAGE = 8;
+/** The most steps that are held in full while they are not drawn: whoever scrolls back waits for none of the last ones. */
+const MOST_FAR = 30;
 
 export class LiveRun {
   run = $state.raw<RunModel>(emptyRun());
@@ -21,6 +23,8 @@ export class LiveRun {
   /** Steps that were asked for, so that none is asked for twice. */
   readonly #asked = new Set<number>();
   #wanted = new Set<number>();
+  /** Steps that are known in full and not drawn any more, the oldest first. */
+  readonly #far = new Set<number>();
   #asking: Promise<void> | null = null;
   #stepsMissing = false;
 
@@ -44,9 +48,22 @@ export class LiveRun {
 
   /** A step comes near the eye. */
   want(step: number): void {
+    this.#far.delete(step);
     if (this.#stepsMissing || this.#asked.has(step)) return;
     this.#wanted.add(step);
     if (!this.#asking) void this.#askForSteps();
+  }
+
+  /** These steps are not drawn any more. Of what is far from the eye for long, the outcomes go. */
+  leaveSteps(first: number, end: number): void {
+    for (let step = first; step <= end; step += 1) if (this.#asked.has(step)) this.#far.add(step);
+    const gone = [...this.#far].slice(0, Math.max(0, this.#far.size - MOST_FAR));
+    if (gone.length === 0) return;
+    for (const step of gone) {
+      this.#far.delete(step);
+      this.#asked.delete(step);
+    }
+    this.run = withoutOutcomes(this.run, gone);
   }
 
   /** Asks again for a step, because more of it is known now. */
