@@ -78,6 +78,30 @@ enum Contents {
     File(File),
 }
 
+impl Takes {
+    fn limit(self) -> u64 {
+        match self {
+            Self::Json => MAX_JSON,
+            Self::File(limit) | Self::Part(limit) => limit,
+        }
+    }
+
+    fn too_large(self) -> Problem {
+        let detail = format!("the limit is {} bytes", self.limit());
+        Problem::new(Code::BodyTooLarge, detail)
+    }
+
+    /// The announced length of a body, which is refused if it is too large.
+    pub(crate) fn announced(self, headers: &HeaderMap) -> Result<Option<u64>, Problem> {
+        let length = headers.get(header::CONTENT_LENGTH);
+        let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        if length.is_some_and(|length| length > self.limit()) {
+            return Err(self.too_large());
+        }
+        Ok(length)
+    }
+}
+
 impl Upload {
     /// Reads a body, and adds it to the fingerprint. A file goes to the disk, in a directory of ours.
     pub(crate) async fn read(
@@ -88,19 +112,11 @@ impl Upload {
         tenant: &TenantName,
         mut fingerprint: Option<&mut Sha256>,
     ) -> Result<Self, Problem> {
-        let (limit, patience) = match takes {
-            Takes::Json => (MAX_JSON, PATIENCE_JSON),
-            Takes::File(limit) | Takes::Part(limit) => (limit, PATIENCE_FILE),
+        let patience = match takes {
+            Takes::Json => PATIENCE_JSON,
+            Takes::File(_) | Takes::Part(_) => PATIENCE_FILE,
         };
-        let too_large = || {
-            let detail = format!("the limit is {limit} bytes");
-            Problem::new(Code::BodyTooLarge, detail)
-        };
-        let announced = headers.get(header::CONTENT_LENGTH);
-        let announced = announced.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-        if announced.is_some_and(|length| length > limit) {
-            return Err(too_large());
-        }
+        let announced = takes.announced(headers)?;
         // What counts of a part is what arrives.
         let reserved = announced.filter(|_| !matches!(takes, Takes::Part(_)));
         let fault = |error| Problem::io("cannot store a request body", error);
@@ -146,8 +162,8 @@ impl Upload {
             };
             pace.moved(data.len());
             bytes += data.len() as u64;
-            if bytes > limit {
-                return Err(too_large());
+            if bytes > takes.limit() {
+                return Err(takes.too_large());
             }
             if let (Some(space), None) = (&mut resources.space, reserved) {
                 space.grow(data.len() as u64).map_err(disk_full)?;

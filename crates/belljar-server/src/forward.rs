@@ -9,18 +9,19 @@ use std::time::{Duration, Instant};
 
 use axum::RequestExt as _;
 use axum::extract::{MatchedPath, RawPathParams, Request, State};
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use belljar_journal::{NodeLoad, NodePlace, SessionPlace};
 
 use crate::admission::memory_at_first;
 use crate::hop::is_passed_on;
+use crate::key_nodes::KeyedRequest;
 use crate::node::is_node_id;
 use crate::pass_on::{PassedOn, lost, pass_on, request_permit, try_to_pass_on, unreached};
 use crate::placement::{Placement, place};
 use crate::problem::Problem;
-use crate::requests::{MCP, MCP_CONNECTION};
+use crate::requests::{MCP, MCP_CONNECTION, takes};
 use crate::runs::fault;
 use crate::service::{Caller, Service};
 use crate::tenants::TenantName;
@@ -73,12 +74,12 @@ pub(crate) async fn forward(
     next: Next,
 ) -> Response {
     let tenant = Some(&caller.tenant);
+    if let Err(problem) = refuse_large(&service, &request) {
+        return problem.into_response();
+    }
     if begins(&service, &request) {
-        return match Box::pin(begin_elsewhere(&service, tenant, request)).await {
-            Ok(Begun::Here(request)) => next.run(request).await,
-            Ok(Begun::Elsewhere(response)) => response,
-            Err(problem) => problem.into_response(),
-        };
+        let begun = Box::pin(begin(&service, tenant, request, next)).await;
+        return begun.unwrap_or_else(IntoResponse::into_response);
     }
     let was_passed_on = is_passed_on(request.headers());
     let node = match Named::read(&mut request).await {
@@ -93,6 +94,46 @@ pub(crate) async fn forward(
         }
         Err(problem) => problem.into_response(),
     }
+}
+
+/// Refuses a body that is too large for its route before any of it is passed on: the other node would not read it, and its
+/// refusal might be lost.
+pub(crate) fn refuse_large(service: &Service, request: &Request) -> Result<(), Problem> {
+    let route = request.extensions().get::<MatchedPath>();
+    match route.map(MatchedPath::as_str) {
+        // It has a limit of its own.
+        None | Some(MCP) => Ok(()),
+        Some(route) => {
+            let takes = takes(route, &service.options);
+            takes.announced(request.headers()).map(drop)
+        }
+    }
+}
+
+/// Carries out a request that begins something, on the node that has its key or on one that has room.
+async fn begin(
+    service: &Arc<Service>,
+    tenant: Option<&TenantName>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let keyed = KeyedRequest::read(service, tenant, &request)?;
+    let claimed_by = match &keyed {
+        Some(keyed) => Box::pin(keyed.claim()).await?,
+        None => None,
+    };
+    let response = match claimed_by {
+        Some(node) => Box::pin(pass_on(service, tenant, &node, request)).await?,
+        None => match Box::pin(begin_keyed(service, tenant, request, keyed.as_ref())).await? {
+            Begun::Here(request) => next.run(request).await,
+            Begun::Elsewhere(response) => response,
+        },
+    };
+    let is_refused_for_now = response.headers().contains_key(header::RETRY_AFTER);
+    if let (Some(keyed), true) = (&keyed, is_refused_for_now) {
+        Box::pin(keyed.forget()).await;
+    }
+    Ok(response)
 }
 
 /// Whether a request begins a session or a run, on any node. The handlers of two others ask for its place themselves:
@@ -150,7 +191,16 @@ pub(crate) enum Begun {
 pub(crate) async fn begin_elsewhere(
     service: &Arc<Service>,
     tenant: Option<&TenantName>,
+    request: Request,
+) -> Result<Begun, Problem> {
+    Box::pin(begin_keyed(service, tenant, request, None)).await
+}
+
+async fn begin_keyed(
+    service: &Arc<Service>,
+    tenant: Option<&TenantName>,
     mut request: Request,
+    keyed: Option<&KeyedRequest<'_>>,
 ) -> Result<Begun, Problem> {
     if is_passed_on(request.headers()) {
         return Ok(Begun::Here(request));
@@ -164,10 +214,18 @@ pub(crate) async fn begin_elsewhere(
         if permit.is_none() {
             permit = request_permit(service, tenant)?;
         }
+        if let Some(keyed) = keyed {
+            Box::pin(keyed.give(&node.name)).await?;
+        }
         match Box::pin(try_to_pass_on(service, &node, request)).await? {
             PassedOn::Answered(response) => return Ok(Begun::Elsewhere(response)),
-            PassedOn::Unreached(unsent) if Instant::now() < until => request = unsent,
-            PassedOn::Unreached(_) => return Err(unreached(&node)),
+            PassedOn::Unreached(unsent) => request = unsent,
+        }
+        if let Some(keyed) = keyed {
+            Box::pin(keyed.take_back(&node.name)).await?;
+        }
+        if Instant::now() >= until {
+            return Err(unreached(&node));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use opentelemetry::global::get_text_map_propagator;
@@ -298,9 +298,4 @@ fn scope_of(request: &Request) -> Option<Scope> {
         // Any other route is for admins only.
         _ => Some(Scope::Admin),
     }
-}
-
-/// Whether a request may change something.
-pub(crate) fn changes(method: &Method) -> bool {
-    !matches!(*method, Method::GET | Method::HEAD)
 }

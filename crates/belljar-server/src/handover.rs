@@ -307,6 +307,11 @@ impl Service {
         {
             tracing::error!(%error, "cannot write the keys of executed requests");
         }
+        if let Some(node) = self.runs.node()
+            && let Err(error) = self.tenants.leave_keys(node.name()).await
+        {
+            tracing::error!(%error, "cannot tell other nodes that responses are gone");
+        }
     }
 
     /// Lists the sessions of the service before this one.

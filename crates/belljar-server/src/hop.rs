@@ -4,7 +4,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use reqwest::Url;
 
 use crate::framing::is_websocket;
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 
 /// Marks a request that was passed on. It is not passed on again.
 const PASSED_ON: HeaderName = HeaderName::from_static("x-belljar-node");
@@ -47,9 +47,20 @@ pub(crate) fn mark(headers: &mut HeaderMap) {
 
 /// The same page of another node.
 pub(crate) fn url_at(address: &str, uri: &Uri) -> Result<Url, Problem> {
+    // They would be resolved, and the other node would get another path.
+    if uri.path().contains('\\') || uri.path().split('/').any(is_dots) {
+        let detail = "segments such as `..`, and backslashes, lead to no path of another node";
+        return Err(Problem::new(Code::BadPath, detail));
+    }
     let page = uri.path_and_query().map_or("/", |page| page.as_str());
     let url = Url::parse(&format!("{address}{page}"));
     url.map_err(|error| Problem::internal("the address of a node", error))
+}
+
+/// Whether a segment of a path means its directory or the one above.
+fn is_dots(segment: &str) -> bool {
+    let plain = segment.to_ascii_lowercase().replace("%2e", ".");
+    plain == "." || plain == ".."
 }
 
 /// Removes what is about one connection.

@@ -37,6 +37,7 @@ mod import;
 mod isolation;
 mod kept_cells;
 mod kernels;
+mod key_nodes;
 mod label;
 mod listener;
 mod lock;

@@ -18,6 +18,7 @@ use crate::hop::{mark, remove_hop_by_hop, upgrade, upgrades, url_at};
 use crate::lock::lock;
 use crate::metrics::PassOn;
 use crate::problem::{Code, Problem};
+use crate::requests::changes;
 use crate::service::Service;
 use crate::tenants::TenantName;
 
@@ -93,6 +94,7 @@ pub(crate) async fn try_to_pass_on(
     let client = service.node_clients.get(&url)?;
     let socket = upgrades(request.headers()).then(|| hyper::upgrade::on(&mut request));
     let (parts, body) = request.into_parts();
+    let passing = changes(&parts.method).then(|| Arc::clone(&service.passing));
     let (had, mut headers) = (&parts.headers, parts.headers.clone());
     remove_hop_by_hop(&mut headers);
     if socket.is_some() {
@@ -174,7 +176,12 @@ pub(crate) async fn try_to_pass_on(
             tokio::spawn(talk.in_current_span());
             Response::new(Body::empty())
         }
-        _ => Response::new(Body::from_stream(response.bytes_stream())),
+        _ => {
+            // Held until the answer is sent, or given up.
+            let parts = response.bytes_stream();
+            let parts = parts.scan(passing, |_, part| std::future::ready(Some(part)));
+            Response::new(Body::from_stream(parts))
+        }
     };
     *answer.status_mut() = status;
     *answer.headers_mut() = headers;

@@ -1,9 +1,10 @@
 //! What the routes and headers of a request mean before it is routed.
 
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Method, header};
 
 use crate::body::Takes;
 use crate::options::ServerOptions;
+use crate::problem::{Code, Problem};
 
 /// The route of a file of a workspace.
 const FILE: &str = "/v1/sessions/{id}/files/{*path}";
@@ -23,6 +24,9 @@ pub(crate) const MCP_CONNECTION: &str = "mcp-session-id";
 /// The route that starts a session from a snapshot.
 const FROM_SNAPSHOT: &str = "/v1/sessions/from-snapshot";
 const KEY: &str = "belljar.key.";
+
+/// The most bytes of an `Idempotency-Key`.
+const MAX_KEY: usize = 255;
 
 /// What the body of a route is.
 pub(crate) fn takes(route: &str, options: &ServerOptions) -> Takes {
@@ -68,4 +72,21 @@ pub(crate) fn key_of_protocols(headers: &HeaderMap) -> Option<&str> {
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','));
     protocols.find_map(|protocol| protocol.trim().strip_prefix(KEY))
+}
+
+/// Whether a request may change something.
+pub(crate) fn changes(method: &Method) -> bool {
+    !matches!(*method, Method::GET | Method::HEAD)
+}
+
+/// The `Idempotency-Key` of a request.
+pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get("idempotency-key") else {
+        return Ok(None);
+    };
+    let fits = |key: &&str| !key.is_empty() && key.len() <= MAX_KEY;
+    let key = value.to_str().ok().filter(fits);
+    let detail = format!("`Idempotency-Key` must have 1 to {MAX_KEY} visible characters");
+    key.map(|key| Some(key.to_owned()))
+        .ok_or_else(|| Problem::new(Code::BadHeader, detail))
 }

@@ -197,7 +197,10 @@ impl Server {
             Box::pin(self.service.runs.announce_end()).await;
             let deadline = Instant::now() + self.service.options.drain;
             let cells = async {
-                while self.service.admission.totals().1 > 0 && Instant::now() < deadline {
+                // Those of other nodes, too, whose clients came by way of this one.
+                while (self.service.admission.totals().1 > 0 || self.service.is_passing_on())
+                    && Instant::now() < deadline
+                {
                     tokio::time::sleep(LOOK).await;
                 }
             };

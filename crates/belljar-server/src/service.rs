@@ -71,6 +71,8 @@ pub(crate) struct Service {
     pub(crate) adopted: Mutex<HashSet<String>>,
     /// For sessions that leave this node while it is drained. Requests for them wait.
     pub(crate) leaving: Arc<Semaphore>,
+    /// Held by requests that were passed on and change something, until their answers are sent.
+    pub(crate) passing: Arc<()>,
     draining: AtomicBool,
     /// Cancelled when nothing is running any more.
     pub(crate) over: CancellationToken,
@@ -121,6 +123,7 @@ impl Service {
             hibernated: hibernated(data),
             adopted: Mutex::default(),
             leaving: Arc::new(Semaphore::new(LEAVING_AT_ONCE)),
+            passing: Arc::default(),
             draining: AtomicBool::new(false),
             over: CancellationToken::new(),
             last_act: AtomicI64::new(0),
@@ -235,6 +238,11 @@ impl Service {
     /// Takes no more work.
     pub(crate) fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a request that changes something is being passed on.
+    pub(crate) fn is_passing_on(&self) -> bool {
+        Arc::strong_count(&self.passing) > 1
     }
 
     pub(crate) fn is_draining(&self) -> bool {

@@ -14,15 +14,11 @@ use tracing::Instrument as _;
 use crate::admission::Permit;
 use crate::body::{SharedUpload, Upload};
 use crate::charged::SMALL;
-use crate::guard::changes;
 use crate::idempotency::{Claim, Earlier, Slot};
 use crate::peers::Connection;
-use crate::problem::{Code, Problem};
-use crate::requests::{takes, wants_stream};
+use crate::problem::Problem;
+use crate::requests::{changes, idempotency_key, takes, wants_stream};
 use crate::service::{Caller, Service};
-
-/// The most bytes of an `Idempotency-Key`.
-const MAX_KEY: usize = 255;
 
 /// Whether somebody still waits for the answer. A request is carried out either way.
 #[derive(Clone, Debug)]
@@ -156,15 +152,4 @@ async fn to_its_end(
     let task = tokio::spawn(work.in_current_span());
     task.await
         .map_err(|error| Problem::internal("request failed", error))
-}
-
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    let Some(value) = headers.get("idempotency-key") else {
-        return Ok(None);
-    };
-    let fits = |key: &&str| !key.is_empty() && key.len() <= MAX_KEY;
-    let key = value.to_str().ok().filter(fits);
-    let detail = format!("`Idempotency-Key` must have 1 to {MAX_KEY} visible characters");
-    key.map(|key| Some(key.to_owned()))
-        .ok_or_else(|| Problem::new(Code::BadHeader, detail))
 }

@@ -23,10 +23,12 @@ use super::files::{check, with_files};
 use super::isolation::asked_schema;
 use super::run_views::{RunView, language_schema};
 use super::session_create::within;
-use crate::body::Json;
+use crate::body::JsonRequest;
 use crate::demo;
+use crate::forward::elsewhere;
 use crate::idempotency::{Slot, mismatch};
 use crate::options::{OfferedModel, RunsOptions};
+use crate::pass_on::pass_on;
 use crate::problem::{Code, Problem};
 use crate::runs::fault;
 use crate::service::{Caller, Service};
@@ -155,7 +157,7 @@ pub(super) async fn create(
     State(service): State<Arc<Service>>,
     caller: Caller,
     slot: Option<Extension<Arc<Slot>>>,
-    Json(mut asked): Json<CreateRun>,
+    JsonRequest(mut asked, request): JsonRequest<CreateRun>,
 ) -> Result<Response, Problem> {
     let runs = &service.runs;
     let key = slot.as_ref().map(|Extension(slot)| slot.as_ref());
@@ -171,6 +173,15 @@ pub(super) async fn create(
         response.headers_mut().insert("idempotency-replayed", yes);
         return Ok(response);
     }
+    let sessions = asked.files.iter();
+    for id in sessions.filter_map(|file| file.session_id.as_deref()) {
+        // The files are there, and the run is driven there.
+        let node = Box::pin(elsewhere(&service, &request.parts.headers, id)).await?;
+        if let Some(node) = node {
+            return Box::pin(pass_on(&service, None, &node, request.into_request())).await;
+        }
+    }
+    drop(request);
     let (environment, isolation) = (asked.environment.as_deref(), asked.isolation.as_deref());
     let engine = service.engine(&caller.tenant, environment, isolation)?;
     let model = runs.model(asked.model.as_deref())?;

@@ -7,6 +7,7 @@
 
 mod import;
 mod isolation;
+mod key_nodes;
 mod library;
 mod name;
 mod quota;

@@ -14,8 +14,8 @@ pub(super) const COMMAND_LINE: &str = "command line";
 /// The actor of what the service does itself.
 pub(crate) const SERVICE: &str = "service";
 
-/// How long it is known which run a request has begun, in seconds.
-const KEPT: i64 = 24 * 60 * 60;
+/// How long it is known which run a request has begun, and which node carries it out, in seconds.
+pub(super) const KEPT: i64 = 24 * 60 * 60;
 
 const SET_QUOTA: &str = "INSERT INTO quotas (tenant, quota, amount) VALUES ($1, $2, $3) \
      ON CONFLICT (tenant, quota) DO UPDATE SET amount = excluded.amount";

@@ -24,6 +24,7 @@ const MIGRATIONS: Migrations = Migrations {
     all: &[
         include_str!("postgres_0001.sql"),
         include_str!("postgres_0002.sql"),
+        include_str!("postgres_0003.sql"),
     ],
 };
 

@@ -44,13 +44,20 @@ mod memory;
 #[allow(dead_code, reason = "the tests in `it` use more of it")]
 mod port_client;
 mod ports;
+#[path = "../../../belljar-journal/tests/postgres/mod.rs"]
+mod postgres;
 #[path = "../../../belljar-sandbox/tests/attacks/record.rs"]
 mod record;
 mod secrets;
 mod small;
 mod smuggling;
+#[path = "../it/spread.rs"]
+#[allow(dead_code, reason = "the tests in `it` use more of it")]
+mod spread;
 mod stores;
 #[path = "../it/support.rs"]
 #[allow(dead_code, reason = "the tests in `it` use more of it")]
 mod support;
 mod tenants;
+#[path = "../../../belljar-journal/tests/weed/mod.rs"]
+mod weed;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::spread::tenants;
 use crate::support::{Ask as _, Events, options, world, world_with};
 
 /// Prints five lines, one at a time.
@@ -222,9 +223,7 @@ async fn a_revoked_key_cuts_its_streams() {
     talking.next().await.unwrap();
     silent.next().await.unwrap();
     // As `belljar keys revoke` does it.
-    let elsewhere = belljar_server::Tenants::open(world.data.path())
-        .await
-        .unwrap();
+    let elsewhere = tenants(world.data.path()).await;
     assert!(elsewhere.revoke(&client.key.info.prefix).await.unwrap());
     for stream in [talking, silent] {
         let rest = tokio::time::timeout(Duration::from_secs(5), stream.rest()).await;

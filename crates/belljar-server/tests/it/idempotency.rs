@@ -5,6 +5,8 @@ use belljar_test_model::ScriptedModel;
 use serde_json::{Value, json};
 
 use crate::cells::LARGE;
+use crate::nodes::{Cluster, node_id};
+use crate::postgres;
 use crate::runs::{offering, one_run};
 use crate::support::{Ask as _, Client, Events, options, world, world_in, world_with};
 
@@ -150,4 +152,45 @@ async fn a_run_is_begun_once_also_after_a_restart() {
     let listed = client.get("/v1/runs").json_with(200).await;
     assert_eq!(listed["runs"].as_array().unwrap().len(), 1);
     world.ends().await;
+}
+
+/// In a cluster the same request has one effect whichever nodes get it, also at once. A node that has stopped leaves the
+/// keys: what it has done is not done again.
+#[tokio::test]
+async fn the_same_request_at_two_nodes_has_one_effect() {
+    let cluster = Cluster::new(postgres::database(), []);
+    let cluster = cluster.with(|options| options.tenant_sessions = 1);
+    let (one, two, here, other) = cluster.two().await;
+    let create = |client: &Client, key: &str, body: Value| {
+        let request = client.post("/v1/sessions", body);
+        request.header("idempotency-key", key)
+    };
+    let (first, second) = tokio::join!(
+        create(&here, "one", json!({})).json_with(201),
+        create(&other, "one", json!({})).json_with(201)
+    );
+    assert_eq!(first, second);
+    let again = create(&other, "one", json!({})).with(201).await;
+    assert_eq!(again.headers()["idempotency-replayed"], "true");
+    for client in [&here, &other] {
+        let otherwise = create(client, "one", json!({"checkpoints": "off"}));
+        otherwise.problem(422, "idempotency_mismatch").await;
+        let listed = client.get("/v1/sessions").json_with(200).await;
+        assert_eq!(listed["sessions"].as_array().unwrap().len(), 1);
+    }
+    let first = format!("/v1/sessions/{}", first["id"].as_str().unwrap());
+    here.delete(&first).with(204).await;
+    // A refusal for the moment binds the key to no node.
+    here.session().await;
+    create(&here, "later", json!({}))
+        .problem(429, "too_many_sessions")
+        .await;
+    let later = create(&other, "later", json!({})).json_with(201).await;
+    let id = later["id"].as_str().unwrap();
+    assert!(id.starts_with(&node_id(&two)), "{id}");
+    two.ends().await;
+    create(&here, "later", json!({}))
+        .problem(410, "answer_gone")
+        .await;
+    one.ends().await;
 }

@@ -27,7 +27,7 @@ fn open() -> Engine {
 
 /// The default is without walls; `full` can be chosen.
 async fn tiers_in(data: TempDir, options: ServerOptions) -> World {
-    world_of_engines(EngineSet::new(open(), [full()]), data, options).await
+    world_of_engines(|| EngineSet::new(open(), [full()]), data, options).await
 }
 
 async fn tiers(options: ServerOptions) -> World {
@@ -255,7 +255,7 @@ async fn what_was_there_before_is_held_too() {
     let model = ScriptedModel::react(one_run).unwrap();
     let options = all(&model);
     let data = tempfile::tempdir().unwrap();
-    let world = world_of_engines(full(), data, options).await;
+    let world = world_of_engines(full, data, options).await;
     let client = client(&world, "a").await;
     let (path, _) = session(&client, json!({"checkpoints": "every"})).await;
     client.run(&path, "x = 42").await;
@@ -351,7 +351,7 @@ async fn what_was_there_before_is_held_too() {
 
     // Over a restart as well.
     let data = world.ends().await;
-    let world = world_of_engines(full(), data, all(&model)).await;
+    let world = world_of_engines(full, data, all(&model)).await;
     let client = world.client_by(client.key.clone());
     let view = client.get(&asleep).json_with(200).await;
     assert_eq!(
@@ -375,7 +375,7 @@ async fn a_run_ends_below_the_least() {
     ]);
     let model = model.unwrap();
     let data = tempfile::tempdir().unwrap();
-    let world = world_of_engines(full(), data, offering(&model)).await;
+    let world = world_of_engines(full, data, offering(&model)).await;
     let client = client(&world, "a").await;
     let run = client.start(json!({"task": "Print."})).await;
     soon(async || model.requests().len() == 2).await;
@@ -405,7 +405,7 @@ async fn a_restart_keeps_the_isolation() {
     let look = sees_host(world.data.path());
     assert_eq!(client.printed(&path, &look).await, "sees False\n");
     let data = world.ends().await;
-    let world = world_of_engines(open(), data, ServerOptions::default()).await;
+    let world = world_of_engines(open, data, ServerOptions::default()).await;
     let client = world.client_by(client.key.clone());
     let view = client.get(&path).json_with(200).await;
     assert_eq!(view["state"], "ended");
@@ -462,7 +462,7 @@ async fn gvisor_is_chosen_and_required() {
     let model = model.unwrap();
     let gvisor = || Engine::builder(bare()).gvisor().build();
     let started = async |data| {
-        let engines = EngineSet::new(full(), [gvisor()]);
+        let engines = || EngineSet::new(full(), [gvisor()]);
         let with = options(|options| options.runs = offering(&model).runs);
         world_of_engines(engines, data, with).await
     };
@@ -519,8 +519,8 @@ async fn container_is_chosen_and_refused() {
     let store = EnvironmentStore::open(kept.path());
     store.keep_image("analysis", image).unwrap();
     let started = async |data| {
-        let image = Engine::builder(store.load("analysis").unwrap()).build();
-        let engines = EngineSet::new(full(), [image]);
+        let image = || Engine::builder(store.load("analysis").unwrap()).build();
+        let engines = || EngineSet::new(full(), [image()]);
         let with = options(|options| options.runs = offering(&model).runs);
         world_of_engines(engines, data, with).await
     };

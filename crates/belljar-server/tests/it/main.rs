@@ -43,6 +43,7 @@ mod nodes;
 mod notebooks;
 mod objects;
 mod openai;
+mod passed_on;
 mod placement;
 mod places;
 mod port_client;
@@ -55,6 +56,7 @@ mod sessions;
 #[path = "../../../belljar-sandbox/tests/support/clock.rs"]
 mod set_clock;
 mod socket;
+mod spread;
 mod steering;
 mod support;
 mod tables;

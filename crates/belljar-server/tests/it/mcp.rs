@@ -129,7 +129,7 @@ async fn options_are_those_of_the_service() {
     let other = Environment::from_python(bare().python()).unwrap();
     let name = other.name().to_owned();
     let engine = |environment| Engine::builder(environment).build();
-    let engines = EngineSet::new(engine(bare()), [engine(other)]);
+    let engines = || EngineSet::new(engine(bare()), [engine(other.clone())]);
     let data = tempfile::tempdir().unwrap();
     let world = world_of_engines(engines, data, ServerOptions::default()).await;
     let client = world.client("a").await;

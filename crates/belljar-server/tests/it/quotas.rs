@@ -9,12 +9,13 @@ use serde_json::{Value, json};
 
 use crate::mcp_client::Mcp;
 use crate::runs::{code, offering, one_run};
+use crate::spread::tenants;
 use crate::support::{Ask as _, Client, World, options, soon, world_in};
 
 /// A service whose tenant `a` has these quotas.
 pub(crate) async fn world_of(quotas: &[(Quota, u64)], options: ServerOptions) -> World {
     let data = tempfile::tempdir().unwrap();
-    let tenants = Tenants::open(data.path()).await.unwrap();
+    let tenants = tenants(data.path()).await;
     set(&tenants, quotas).await;
     drop(tenants);
     world_in(data, options).await
@@ -74,7 +75,7 @@ async fn a_quota_of_sessions_holds_for_500_creations_at_once() {
         (&json!(10), &json!(10))
     );
     // Another process raises it.
-    let tenants = Tenants::open(world.data.path()).await.unwrap();
+    let tenants = tenants(world.data.path()).await;
     set(&tenants, &[(Quota::Sessions, 11)]).await;
     soon(async || {
         let request = client.post("/v1/sessions", json!({}));
@@ -174,7 +175,7 @@ async fn what_was_used_is_on_disk_soon() {
     let client = world.client("a").await;
     let session = client.session().await;
     client.run(&session, "print('x' * 99)").await;
-    let tenants = Tenants::open(world.data.path()).await.unwrap();
+    let tenants = tenants(world.data.path()).await;
     let today = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() / (24 * 60 * 60);
     soon(async || {
         let spent = tenants.spent(i64::try_from(today).unwrap()).await.unwrap();

@@ -673,7 +673,7 @@ async fn runs_choose_an_environment() {
     let name = other().name().to_owned();
     let started = async |data| {
         let engine = |environment| Engine::builder(environment).build();
-        let engines = EngineSet::new(engine(bare()), [engine(other())]);
+        let engines = || EngineSet::new(engine(bare()), [engine(other())]);
         world_of_engines(engines, data, offering(&model)).await
     };
     let world = started(tempfile::tempdir().unwrap()).await;

@@ -1,6 +1,7 @@
 //! A service for one test, and clients of it.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,12 +9,16 @@ use belljar_sandbox::{
     Engine, EngineSet, Environment, EnvironmentSpec, EnvironmentStore, SessionOptions,
 };
 use belljar_server::{NewKey, Scope, Server, ServerOptions, Tenants};
+use futures_util::FutureExt as _;
+use futures_util::future::join_all;
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+use crate::spread::{Balancer, spread};
 
 pub(crate) struct World {
     pub(crate) address: SocketAddr,
@@ -24,6 +29,8 @@ pub(crate) struct World {
     pub(crate) task: JoinHandle<std::io::Result<()>>,
     scheme: &'static str,
     http: reqwest::Client,
+    /// Those of all nodes.
+    admins: Vec<SocketAddr>,
 }
 
 /// Somebody with a key.
@@ -54,61 +61,111 @@ pub(crate) async fn world_with(options: ServerOptions) -> World {
 
 /// A service with the data that another one left.
 pub(crate) async fn world_in(data: tempfile::TempDir, options: ServerOptions) -> World {
-    world_of_engines(Engine::builder(bare()).build(), data, options).await
+    world_of_engines(|| Engine::builder(bare()).build(), data, options).await
 }
 
-/// A service with these engines.
-pub(crate) async fn world_of_engines(
-    engines: impl Into<EngineSet>,
+/// A service with these engines, on each of its nodes.
+pub(crate) async fn world_of_engines<E: Into<EngineSet>>(
+    engines: impl Fn() -> E,
     data: tempfile::TempDir,
     mut options: ServerOptions,
 ) -> World {
     // The client wants one, also where it speaks plain HTTP.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
     let scheme = if options.tls.is_some() {
         "https"
     } else {
         "http"
     };
-    let tenants = match &mut options.cluster {
-        Some(cluster) => {
-            cluster.address = format!("{scheme}://{address}");
-            Box::pin(Tenants::connect(&cluster.database)).await
+    let directories = spread(data.path(), &mut options);
+    let mut nodes = Vec::new();
+    for directory in &directories {
+        nodes.push(Node::new(engines().into(), directory, scheme, options.clone()).await);
+    }
+    let address = nodes[0].listener.local_addr().unwrap();
+    let balancer = match &nodes[..] {
+        [_] => None,
+        nodes => {
+            let addresses = nodes.iter().map(|node| node.listener.local_addr().unwrap());
+            Some(Balancer::start(addresses.collect()).await)
         }
-        None => Tenants::open(data.path()).await,
     };
-    let tenants = tenants.unwrap();
-    tenants.first_key().await.unwrap();
-    let is_demo = options.demo;
-    let server = Box::pin(Server::new(engines, tenants, data.path(), options)).await;
-    let server = Arc::new(server.unwrap());
-    let admin_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let admin = admin_listener.local_addr().unwrap();
-    let admin_listener = (!is_demo).then_some(admin_listener);
+    let admins: Vec<_> = nodes.iter().map(|node| node.admin).collect();
+    let server = Arc::clone(&nodes[0].server);
     let (stop, stopped) = oneshot::channel();
-    let serving = Arc::clone(&server);
+    let stopped = stopped.shared();
+    let address = balancer.as_ref().map_or(address, |all| all.address);
     let task = tokio::spawn(async move {
-        let stop = async {
-            let _ = stopped.await;
-        };
-        // A demonstration has none.
-        serving.serve(listener, admin_listener, stop).await
+        let serving = nodes.into_iter().map(|node| {
+            let stop = stopped.clone().map(|_| ());
+            let Node {
+                server,
+                listener,
+                admin_listener,
+                ..
+            } = node;
+            async move { server.serve(listener, admin_listener, stop).await }
+        });
+        let ended = join_all(serving).await;
+        drop(balancer);
+        ended.into_iter().collect()
     });
+    let mut http = reqwest::Client::builder()
+        // Whom a client believes is for tests of TLS.
+        .tls_danger_accept_invalid_certs(scheme == "https");
+    if admins.len() > 1 {
+        // Each request goes to the next node.
+        http = http.pool_max_idle_per_host(0);
+    }
     World {
         address,
-        admin,
+        admin: admins[0],
         server,
         data,
         stop: Some(stop),
         task,
         scheme,
-        // Whom a client believes is for tests of TLS.
-        http: reqwest::Client::builder()
-            .tls_danger_accept_invalid_certs(scheme == "https")
-            .build()
-            .unwrap(),
+        http: http.build().unwrap(),
+        admins,
+    }
+}
+
+/// A service before it serves.
+struct Node {
+    server: Arc<Server>,
+    listener: TcpListener,
+    /// A demonstration has none.
+    admin_listener: Option<TcpListener>,
+    admin: SocketAddr,
+}
+
+impl Node {
+    async fn new(
+        engines: EngineSet,
+        data: &Path,
+        scheme: &str,
+        mut options: ServerOptions,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let tenants = match &mut options.cluster {
+            Some(cluster) => {
+                cluster.address = format!("{scheme}://{address}");
+                Box::pin(Tenants::connect(&cluster.database)).await
+            }
+            None => Tenants::open(data).await,
+        };
+        let tenants = tenants.unwrap();
+        tenants.first_key().await.unwrap();
+        let is_demo = options.demo;
+        let server = Box::pin(Server::new(engines, tenants, data, options)).await;
+        let admin_listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self {
+            server: Arc::new(server.unwrap()),
+            listener,
+            admin: admin_listener.local_addr().unwrap(),
+            admin_listener: (!is_demo).then_some(admin_listener),
+        }
     }
 }
 
@@ -183,7 +240,11 @@ impl World {
     }
 
     pub(crate) async fn metrics(&self) -> String {
-        let url = format!("http://{}/metrics", self.admin);
+        self.metrics_of(self.admin).await
+    }
+
+    async fn metrics_of(&self, admin: SocketAddr) -> String {
+        let url = format!("http://{admin}/metrics");
         self.http
             .get(url)
             .send()
@@ -378,16 +439,20 @@ pub(crate) async fn soon(mut holds: impl AsyncFnMut() -> bool) {
     panic!("it never was so");
 }
 
-/// Permits of one kind that the tenant with the most has taken.
+/// Permits of one kind that the tenant with the most has taken, on all nodes together.
 pub(crate) async fn taken(world: &World, kind: &str) -> u64 {
-    let metrics = world.metrics().await;
-    let line = metrics.lines().find(|line| {
-        line.contains(&format!("kind=\"{kind}\""))
-            && line.contains("of=\"tenant\"")
-            && line.contains("used")
-    });
-    let line = line.unwrap_or_else(|| panic!("{metrics}"));
-    line.rsplit(' ').next().unwrap().parse().unwrap()
+    let mut taken = 0;
+    for admin in &world.admins {
+        let metrics = world.metrics_of(*admin).await;
+        let line = metrics.lines().find(|line| {
+            line.contains(&format!("kind=\"{kind}\""))
+                && line.contains("of=\"tenant\"")
+                && line.contains("used")
+        });
+        let line = line.unwrap_or_else(|| panic!("{metrics}"));
+        taken += line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
+    }
+    taken
 }
 
 pub(crate) async fn until_free(world: &World, kind: &str) {

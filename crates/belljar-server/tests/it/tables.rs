@@ -14,7 +14,7 @@ const FRAME: &str = "import pandas as pd\n\
 async fn data_world(options: ServerOptions) -> World {
     let environment = EnvironmentStore::open_default().unwrap();
     let environment = environment.load("default").unwrap();
-    let engine = Engine::builder(environment).build();
+    let engine = || Engine::builder(environment.clone()).build();
     world_of_engines(engine, tempfile::tempdir().unwrap(), options).await
 }
 

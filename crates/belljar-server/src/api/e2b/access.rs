@@ -13,7 +13,7 @@ use belljar_journal::NodePlace;
 use serde::Deserialize;
 
 use crate::api::session_views::seconds;
-use crate::forward::elsewhere;
+use crate::forward::{elsewhere, refuse_large};
 use crate::guard::serve_caller;
 use crate::label::{LabelChange, SandboxLabel};
 use crate::pass_on::pass_on;
@@ -94,6 +94,9 @@ async fn pass_on_with_token(
     node: &NodePlace,
     request: Request,
 ) -> Response {
+    if let Err(problem) = refuse_large(service, &request) {
+        return problem.into_response();
+    }
     let connection = request.extensions().get::<Arc<Connection>>().cloned();
     let authenticated = connection.as_ref().map(Connection::authenticate);
     let passed_on = Box::pin(pass_on(service, None, node, request)).await;

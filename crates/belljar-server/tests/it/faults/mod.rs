@@ -114,10 +114,13 @@ fn every_failpoint_is_in_the_table() {
         }
     }
     let points = WRITES.iter().filter_map(|write| write.point);
-    let points = points.chain(UNSEEN);
+    let points = points.chain(UNSEEN).chain(OF_CLUSTERS);
     let known: BTreeSet<String> = points.map(str::to_owned).collect();
     assert_eq!(found, known);
 }
+
+/// Writes that only nodes of a cluster make, to its database: `.ci/cluster-faults service` has their faults.
+const OF_CLUSTERS: [&str; 2] = ["tenants.change_keys", "tenants.claim_key"];
 
 /// Writes that no client sees, so they are in no row: of a service that stops, and the last uses of keys.
 const UNSEEN: [&str; 3] = [
