@@ -233,7 +233,14 @@ pub(super) async fn create(
         start.files.push(file.map_err(fault)?);
     }
     drop(transfer);
-    runs.start(admitted, id.clone(), start, None).await?;
+    let begun = runs.start(admitted, id.clone(), start, None).await;
+    if let Err(problem) = begun {
+        // The node that first had the key may have been slow, and has begun the run meanwhile.
+        let is_there = key.is_some() && runs.find(&caller.tenant, id.as_str()).await.is_ok();
+        if !is_there {
+            return Err(problem);
+        }
+    }
     accepted(&service, &caller, &id).await
 }
 
