@@ -218,13 +218,7 @@ async fn waits_fresh_claims() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waits_fresh_claims_that_the_code_cites() {
-    check(
-        include_str!("claims/fresh_cited.txt"),
-        Shows::Cites,
-        100,
-        100,
-    )
-    .await;
+    check(include_str!("claims/fresh_cited.txt"), Shows::Cites, 11, 64).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -233,8 +227,8 @@ async fn waits_fresh_cited_claims_with_print() {
     check(
         include_str!("claims/fresh_cited.txt"),
         Shows::Prints,
-        100,
-        100,
+        30,
+        19,
     )
     .await;
 }
